@@ -1,0 +1,114 @@
+"""Which mask belongs to which image: by the path inside the folder without suffix, never by the order of listing."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from src.data.image_io import SUFFIXES
+
+_SYSTEM_FOLDERS = ("__MACOSX", "@eaDir", "$RECYCLE.BIN")
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An image file and, where there is one, its mask file.
+
+    Args:
+        name: path of the image inside its folder, with ``/`` and suffix.
+        image: path of the image.
+        mask: path of the mask; None in prediction.
+    """
+
+    name: str
+    image: Path
+    mask: Path | None = None
+
+
+def find_images(folder: str | Path, key: str) -> list[Pair]:
+    """All images below a folder, sorted by name, without masks.
+
+    Args:
+        folder: where to look, with everything inside it.
+        key: the setting that named the folder, for errors.
+
+    Raises:
+        FileNotFoundError: the folder does not exist or holds no image.
+    """
+    return [Pair(path.relative_to(folder).as_posix(), path) for path in _image_files(Path(folder), key)]
+
+
+def match_pairs(
+    images: str | Path,
+    masks: str | Path,
+    mask_suffix: str = "",
+    keys: tuple[str, str] = ("data.images", "data.masks"),
+) -> list[Pair]:
+    """Images with their masks, sorted by name. ``a/b.jpg`` belongs to ``a/b.png``; other files are passed over.
+
+    Args:
+        images: folder of the images.
+        masks: folder of the masks; it may be the same where ``mask_suffix`` tells them apart.
+        mask_suffix: what the names of masks have at their end and those of images lack, for example ``_mask``.
+        keys: the settings that named the two folders, for errors.
+
+    Raises:
+        FileNotFoundError: a folder does not exist or holds no image.
+        ValueError: an image has no mask, a mask no image, or two files differ in their suffix only.
+    """
+    images, masks = Path(images), Path(masks)
+    mask_files = [path for path in _image_files(masks, keys[1]) if path.stem.endswith(mask_suffix)]
+    image_files = [path for path in _image_files(images, keys[0]) if not mask_suffix or path not in set(mask_files)]
+    masks_by_stem = _by_stem(mask_files, masks, keys[1], mask_suffix)
+    images_by_stem = _by_stem(image_files, images, keys[0])
+    without_mask = sorted(images_by_stem.keys() - masks_by_stem.keys())
+    without_image = sorted(masks_by_stem.keys() - images_by_stem.keys())
+    if without_mask or without_image:
+        raise ValueError(
+            f"{keys[0]} and {keys[1]} must hold the same names, got {len(without_mask)} images without a mask"
+            f"{_listed(without_mask)} and {len(without_image)} masks without an image{_listed(without_image)} in "
+            f"{images.absolute()} and {masks.absolute()}; add or remove files"
+            + ("." if mask_suffix else ", or give data.mask_suffix where masks are called `NAME_mask.png`.")
+        )
+    return [
+        Pair(path.relative_to(images).as_posix(), path, masks_by_stem[stem])
+        for stem, path in sorted(images_by_stem.items())
+    ]
+
+
+def _image_files(folder: Path, key: str) -> list[Path]:
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{key} must be a folder of images, got {folder.absolute()}, which does not exist.")
+    files = sorted(_walk(folder))
+    if not files:
+        raise FileNotFoundError(
+            f"{key} must hold images ({', '.join(SUFFIXES)}), got {folder.absolute()}, which exists but holds none."
+        )
+    return files
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in _SYSTEM_FOLDERS]
+        for name in files:
+            if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES:
+                yield Path(parent, name)
+
+
+def _by_stem(files: Iterable[Path], folder: Path, key: str, suffix: str = "") -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for path in files:
+        stem = path.relative_to(folder).with_suffix("").as_posix().removesuffix(suffix)
+        if stem in found:
+            raise ValueError(
+                f"{key} must hold one file a name, got {found[stem]} and {path}; remove one or rename it."
+            )
+        found[stem] = path
+    return found
+
+
+def _listed(stems: list[str]) -> str:
+    if not stems:
+        return ""
+    return f" ({', '.join(stems[:_SHOWN])}{', ...' if len(stems) > _SHOWN else ''})"

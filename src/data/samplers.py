@@ -1,0 +1,84 @@
+"""Which image comes when, on which process: endless permutations in training, every image once in evaluation."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from torch.utils.data import Sampler
+
+TrainingKey = tuple[int, int]
+"""Epoch, which makes the augmentation, and index of the image."""
+
+
+class IterationSampler(Sampler[TrainingKey]):
+    """An endless row of permutations of the images, of which each process takes every ``world_size``-th sample.
+
+    Sample n is place ``n % N`` of the permutation of epoch ``n // N``, so that a small data set is repeated inside a
+    batch or an epoch of the trainer instead of cutting either short. Each permutation follows from (seed, epoch).
+
+    Args:
+        num_images: number of images N.
+        num_samples: how many samples one pass gives on this process.
+        seed: of the permutations, 0 or more.
+        rank: number of this process.
+        world_size: number of processes.
+    """
+
+    def __init__(self, num_images: int, num_samples: int, seed: int, rank: int = 0, world_size: int = 1) -> None:
+        self.num_images = num_images
+        self.num_samples = num_samples
+        self.seed = seed
+        self.rank = rank
+        self.world_size = world_size
+        self._pass = 0
+        self._taken = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses which pass the next iteration gives; a place set by ``start_at`` in this pass is kept.
+
+        Args:
+            epoch: the trainer's epoch, that is, how many passes came before.
+        """
+        if epoch != self._pass:
+            self.start_at(epoch, 0)
+
+    def start_at(self, epoch: int, taken: int) -> None:
+        """Chooses where the next iteration begins; the iterations after it give whole passes.
+
+        Args:
+            epoch: the trainer's epoch.
+            taken: how many samples of the pass this process has taken already.
+        """
+        self._pass, self._taken = epoch, taken
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def __iter__(self) -> Iterator[TrainingKey]:
+        first, self._taken = self._taken, 0
+        start = self._pass * self.num_samples
+        epoch, order = -1, np.empty(0, np.int64)
+        for place in range(start + first, start + self.num_samples):
+            sample = place * self.world_size + self.rank
+            if sample // self.num_images != epoch:
+                epoch = sample // self.num_images
+                order = np.random.default_rng([self.seed, epoch]).permutation(self.num_images)
+            yield epoch, int(order[sample % self.num_images])
+
+
+class EvaluationSampler(Sampler[int]):
+    """Every image once, in order; each process takes every ``world_size``-th, so that none comes twice.
+
+    Args:
+        num_images: number of images.
+        rank: number of this process.
+        world_size: number of processes.
+    """
+
+    def __init__(self, num_images: int, rank: int = 0, world_size: int = 1) -> None:
+        self._indices = range(rank, num_images, world_size)
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._indices)

@@ -1,0 +1,274 @@
+"""Augmentation of training images, the recipe of ADE20K; all of albumentations stands behind this file.
+
+Shapes: images ``(H, W, C)`` uint8, masks ``(H, W)`` uint8 with 255 where there is no label.
+"""
+
+import os
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
+
+import albumentations as A  # noqa: E402, N812
+import cv2  # noqa: E402
+import numpy as np  # noqa: E402
+
+from src.data.batch import IGNORE_INDEX  # noqa: E402
+from src.preprocessing import Preprocessing  # noqa: E402
+
+
+@dataclass(frozen=True)
+class RecipeAugmentation:
+    """How training images are varied: scale, crop, flip, then colours.
+
+    Args:
+        scale_range: smallest and largest factor on the size that ``preprocessing.resize`` gives, drawn evenly.
+        max_class_share: largest fraction of the labelled pixels of a crop that one class may hold; 1 allows all.
+        crop_tries: how many crops to draw until one keeps to ``max_class_share``; the last is taken anyway.
+        flip: probability of a flip from left to right.
+        photometric: whether brightness, contrast, saturation and hue vary.
+
+    Raises:
+        ValueError: a value is out of range.
+
+    Source: the training pipeline of Swin-Transformer-Semantic-Segmentation and mmsegmentation for ADE20K.
+    """
+
+    scale_range: tuple[float, float] = (0.5, 2.0)
+    max_class_share: float = 0.75
+    crop_tries: int = 10
+    flip: float = 0.5
+    photometric: bool = True
+
+    def __post_init__(self) -> None:
+        low, high = self.scale_range
+        if not 0 < low <= high:
+            raise ValueError(f"data.augmentation.scale_range must rise from above 0, got {self.scale_range}; swap it.")
+        for key in ("max_class_share", "flip"):
+            if not 0 <= getattr(self, key) <= 1:
+                raise ValueError(f"data.augmentation.{key} must be in 0..1, got {getattr(self, key)}; give a fraction.")
+        if self.crop_tries < 1:
+            raise ValueError(f"data.augmentation.crop_tries must be at least 1, got {self.crop_tries}; raise it.")
+
+
+class TrainingTransform:
+    """The whole augmentation of an image and its mask, a function of (seed, epoch, index) alone.
+
+    Args:
+        settings: how much to vary.
+        preprocessing: its ``resize`` is what the scale multiplies.
+        crop_size: height and width of the largest crop in pixels; smaller images stay smaller.
+        seed: of all draws, 0 or more.
+    """
+
+    def __init__(
+        self, settings: RecipeAugmentation, preprocessing: Preprocessing, crop_size: tuple[int, int], seed: int
+    ) -> None:
+        self.seed = seed
+        steps: list[Any] = [
+            RandomScale(preprocessing, settings.scale_range),
+            BalancedCrop(crop_size, settings.max_class_share, settings.crop_tries),
+            A.HorizontalFlip(p=settings.flip),
+        ]
+        if settings.photometric:
+            steps.append(PhotometricDistortion())
+        self._compose = A.Compose(steps)
+
+    def __call__(self, image: np.ndarray, mask: np.ndarray, epoch: int, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """The image ``(h, w, C)`` and mask ``(h, w)`` as this epoch shows them.
+
+        Args:
+            image: pixels ``(H, W, C)`` uint8.
+            mask: class indices ``(H, W)`` uint8.
+            epoch: number of the permutation that the sample belongs to.
+            index: of the image in the data set.
+        """
+        generator = np.random.default_rng([self.seed, epoch, index])
+        self._compose.set_random_state(generator, random.Random(int(generator.integers(2**62))))
+        result = self._compose(image=image, mask=mask)
+        return result["image"].reshape(*result["mask"].shape, image.shape[2]), result["mask"]
+
+
+class RandomScale(A.DualTransform):
+    """Resizes by a random factor, keeping the aspect: images bilinear, masks to the nearest.
+
+    Args:
+        preprocessing: its ``resize`` times the factor gives the limits; without it, the image's own size.
+        scale_range: smallest and largest factor.
+    """
+
+    def __init__(self, preprocessing: Preprocessing, scale_range: tuple[float, float]) -> None:
+        super().__init__(p=1)
+        self.preprocessing = preprocessing
+        self.scale_range = scale_range
+
+    def get_params_dependent_on_data(self, params: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+        """Draws the factor and gives the size.
+
+        Args:
+            params: its ``shape`` is that of the image.
+            data: not used.
+        """
+        factor = float(self.random_generator.uniform(*self.scale_range))
+        height, width = params["shape"][:2]
+        if self.preprocessing.resize is None:
+            return {"size": (max(1, int(height * factor + 0.5)), max(1, int(width * factor + 0.5)))}
+        limits = [max(1, int(side * factor)) for side in self.preprocessing.resize]
+        return {"size": replace(self.preprocessing, resize=(limits[0], limits[1])).input_size((height, width))}
+
+    def apply(self, img: np.ndarray, size: tuple[int, int], **params: Any) -> np.ndarray:
+        """The resized image.
+
+        Args:
+            img: pixels ``(H, W, C)`` uint8.
+            size: height and width in pixels.
+            **params: not used.
+        """
+        return cv2.resize(img, size[::-1], interpolation=cv2.INTER_LINEAR)
+
+    def apply_to_mask(self, mask: np.ndarray, size: tuple[int, int], **params: Any) -> np.ndarray:
+        """The resized mask, on the same pixel centres as the image.
+
+        Args:
+            mask: class indices ``(H, W)`` uint8.
+            size: height and width in pixels.
+            **params: not used.
+        """
+        return cv2.resize(mask, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT)
+
+
+class BalancedCrop(A.DualTransform):
+    """Cuts a random rectangle in which no class holds too large a share of the labelled pixels.
+
+    Args:
+        size: height and width of the crop in pixels, less where the image is smaller.
+        max_class_share: largest fraction of the labelled pixels for one class.
+        tries: how many rectangles to draw; the last is taken whatever it holds.
+    """
+
+    def __init__(self, size: tuple[int, int], max_class_share: float, tries: int) -> None:
+        super().__init__(p=1)
+        self.size = size
+        self.max_class_share = max_class_share
+        self.tries = tries
+
+    def get_params_dependent_on_data(self, params: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+        """Draws the rectangle.
+
+        Args:
+            params: not used.
+            data: its ``mask`` decides whether a rectangle will do.
+        """
+        mask = data["mask"]
+        box = (slice(0), slice(0))
+        for _ in range(self.tries):
+            starts = [int(self.random_generator.integers(max(have - want, 0) + 1)) for have, want in self._sides(mask)]
+            box = (slice(starts[0], starts[0] + self.size[0]), slice(starts[1], starts[1] + self.size[1]))
+            if self.max_class_share >= 1 or self._is_balanced(mask[box]):
+                break
+        return {"box": box}
+
+    def apply(self, img: np.ndarray, box: tuple[slice, slice], **params: Any) -> np.ndarray:
+        """The cut image; masks are cut alike.
+
+        Args:
+            img: pixels ``(H, W, C)`` or class indices ``(H, W)``.
+            box: rows and columns.
+            **params: not used.
+        """
+        return img[box]
+
+    def _sides(self, mask: np.ndarray) -> zip[tuple[int, int]]:
+        return zip(mask.shape, self.size, strict=True)
+
+    def _is_balanced(self, mask: np.ndarray) -> bool:
+        counts = np.bincount(mask.ravel(), minlength=IGNORE_INDEX + 1)[:IGNORE_INDEX]
+        return counts.sum() > 0 and counts.max() <= self.max_class_share * counts.sum()
+
+
+class PhotometricDistortion(A.ImageOnlyTransform):
+    """Varies brightness, contrast, saturation and hue, each with probability one half, on uint8.
+
+    The order is brightness, contrast, saturation, hue; a coin moves contrast to the end. After each step values are cut
+    off at 0 and 255 and rounded down. Grey images get brightness and contrast only.
+
+    Args:
+        brightness: largest number added to or taken from every pixel, in 0..255.
+        contrast: smallest and largest factor on every pixel.
+        saturation: smallest and largest factor on the saturation.
+        hue: largest shift of the hue, of 180 for the whole circle.
+
+    Source: mmsegmentation's ``PhotoMetricDistortion``, whose hue stops one short of ``hue`` at the upper end.
+    """
+
+    def __init__(
+        self,
+        brightness: float = 32,
+        contrast: tuple[float, float] = (0.5, 1.5),
+        saturation: tuple[float, float] = (0.5, 1.5),
+        hue: int = 18,
+    ) -> None:
+        super().__init__(p=1)
+        self.brightness = brightness
+        self.contrast = contrast
+        self.saturation = saturation
+        self.hue = hue
+
+    def get_params(self) -> dict[str, Any]:
+        """Draws the four changes, each None where its coin says so, and the order."""
+        rng = self.random_generator
+        coins = rng.random(5) < 0.5
+        draws = {
+            "brightness": float(rng.uniform(-self.brightness, self.brightness)),
+            "contrast": float(rng.uniform(*self.contrast)),
+            "saturation": float(rng.uniform(*self.saturation)),
+            "hue": int(rng.integers(-self.hue, self.hue + 1)),
+        }
+        drawn = {key: value if coin else None for (key, value), coin in zip(draws.items(), coins[:4], strict=True)}
+        return drawn | {"contrast_last": bool(coins[4])}
+
+    def apply(
+        self,
+        img: np.ndarray,
+        brightness: float | None,
+        contrast: float | None,
+        saturation: float | None,
+        hue: int | None,
+        contrast_last: bool,
+        **params: Any,
+    ) -> np.ndarray:
+        """The changed image.
+
+        Args:
+            img: pixels ``(H, W, C)`` uint8.
+            brightness: what to add.
+            contrast: factor.
+            saturation: factor.
+            hue: shift, of 180.
+            contrast_last: whether contrast comes after saturation and hue.
+            **params: not used.
+        """
+        if brightness is not None:
+            img = _linear(img, offset=brightness)
+        if contrast is not None and not contrast_last:
+            img = _linear(img, factor=contrast)
+        if img.ndim == 3 and img.shape[2] == 3 and (saturation is not None or hue is not None):
+            img = _coloured(img, saturation, hue)
+        if contrast is not None and contrast_last:
+            img = _linear(img, factor=contrast)
+        return img
+
+
+def _linear(pixels: np.ndarray, factor: float = 1, offset: float = 0) -> np.ndarray:
+    table = np.clip(np.arange(256, dtype=np.float32) * np.float32(factor) + np.float32(offset), 0, 255)
+    return table.astype(np.uint8)[pixels]
+
+
+def _coloured(pixels: np.ndarray, saturation: float | None, hue: int | None) -> np.ndarray:
+    hsv = cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV)
+    if saturation is not None:
+        hsv[:, :, 1] = _linear(hsv[:, :, 1], factor=saturation)
+    if hue is not None:
+        hsv[:, :, 0] = (hsv[:, :, 0].astype(np.int16) + hue) % 180
+    return cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)

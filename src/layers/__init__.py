@@ -1,0 +1,1 @@
+"""Building blocks in pure torch that know nothing of models."""

@@ -1,0 +1,6 @@
+"""Biases that attention adds for the places of query and key, one per file."""
+
+from src.layers.position_bias.contract import PositionBias
+from src.layers.position_bias.table import TableBias
+
+__all__ = ["PositionBias", "TableBias"]

@@ -1,0 +1,191 @@
+"""The geometry of a grid of windows on a map of any size: pad, shift, partition, reverse, regions.
+
+Shapes: B images, a map of H x W tokens with C channels, windows of h x w = N tokens, of which M cover the padded map.
+Sizes are (height, width) in tokens. The order is always pad, then roll, then partition.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from src.layers.geometry_cache import cached_geometry
+
+Size = tuple[int, int]
+
+
+def padded_size(size: Size, window: Size) -> Size:
+    """The size of a map once whole windows cover it.
+
+    Args:
+        size: height and width of the map, in tokens.
+        window: height and width of a window, in tokens.
+    """
+    return -(-size[0] // window[0]) * window[0], -(-size[1] // window[1]) * window[1]
+
+
+def kept_shift(shift: Size, size: Size, window: Size, shift_covered: bool) -> Size:
+    """The shift that a map of this size gets.
+
+    Args:
+        shift: rows and columns to shift by, in tokens.
+        size: height and width of the map, in tokens.
+        window: height and width of a window, in tokens.
+        shift_covered: keep the shift along an axis that one window covers.
+    """
+    if shift_covered:
+        return shift
+    return shift[0] if size[0] > window[0] else 0, shift[1] if size[1] > window[1] else 0
+
+
+def partition(x: Tensor, window: Size, shift: Size = (0, 0)) -> Tensor:
+    """Pads a map with zeros at the bottom and the right, rolls it and cuts it into windows.
+
+    Args:
+        x: map ``(B, H, W, C)``.
+        window: height and width of a window, in tokens.
+        shift: rows and columns by which the map is rolled up and left, in tokens.
+
+    Returns:
+        Windows ``(B, M, N, C)``, row by row.
+    """
+    batch, height, width, channels = x.shape
+    rows, columns = padded_size((height, width), window)
+    if (rows, columns) != (height, width):
+        x = F.pad(x, (0, 0, 0, columns - width, 0, rows - height))
+    if any(shift):
+        x = x.roll((-shift[0], -shift[1]), (1, 2))
+    x = x.view(batch, rows // window[0], window[0], columns // window[1], window[1], channels)
+    return x.transpose(2, 3).reshape(batch, -1, window[0] * window[1], channels)
+
+
+def reverse(windows: Tensor, size: Size, window: Size, shift: Size = (0, 0)) -> Tensor:
+    """Puts windows back into the map that :func:`partition` cut.
+
+    Args:
+        windows: windows ``(B, M, N, C)``.
+        size: height and width of the map without padding, in tokens.
+        window: height and width of a window, in tokens.
+        shift: rows and columns by which the map was rolled, in tokens.
+
+    Returns:
+        Map ``(B, H, W, C)``.
+    """
+    rows, columns = padded_size(size, window)
+    x = windows.view(len(windows), rows // window[0], columns // window[1], *window, -1)
+    x = x.transpose(2, 3).reshape(len(windows), rows, columns, -1)  # (B, rows, columns, C)
+    if any(shift):
+        x = x.roll(shift, (1, 2))
+    return x[:, : size[0], : size[1]]
+
+
+@cached_geometry(maxsize=32)
+def window_coords(window: Size, device: torch.device) -> Tensor:
+    """The places of a window's tokens, row by row.
+
+    Args:
+        window: height and width of the window, in tokens.
+        device: where the result lives.
+
+    Returns:
+        Coordinates ``(N, 2)``, int64, in tokens.
+    """
+    rows, columns = (torch.arange(extent, device=device) for extent in window)
+    return torch.cartesian_prod(rows, columns).view(-1, 2)
+
+
+@cached_geometry(maxsize=64)
+def window_regions(
+    map_size: Size, size: Size, window: Size, shift: Size, mask_padding: bool, device: torch.device
+) -> Tensor | None:
+    """The region of each token in each window; attention stays inside a region.
+
+    Rolling brings the top of the image below its bottom: these are two regions, and so are left and right. Tokens
+    beyond the image's own padded size (or, with ``mask_padding``, beyond the image) stand in regions without image.
+
+    Args:
+        map_size: height and width of the map, in tokens.
+        size: height and width of the image in the map, in tokens.
+        window: height and width of a window, in tokens.
+        shift: rows and columns by which the map is rolled, in tokens.
+        mask_padding: keep the padding of the last windows out of the image's regions.
+        device: where the result lives.
+
+    Returns:
+        Region numbers ``(M, N)``, uint8, or None where every window is one region.
+    """
+    limits = size if mask_padding else padded_size(size, window)
+    rows, columns = (
+        _axis_regions(extent, limit, step)
+        for extent, limit, step in zip(padded_size(map_size, window), limits, shift, strict=True)
+    )
+    regions = partition((3 * rows[:, None] + columns)[None, :, :, None], window)[0, :, :, 0]
+    return regions.to(device) if bool((regions != regions[:, :1]).any()) else None
+
+
+def _axis_regions(extent: int, limit: int, shift: int) -> Tensor:
+    """Along one axis after the roll: 0 stays, 1 came round from the start, 2 is beyond the limit."""
+    place = (torch.arange(extent) + shift) % extent
+    region = (place < shift).to(torch.uint8)
+    region[place >= limit] = 2
+    return region
+
+
+def batch_regions(
+    map_size: Size, sizes: Sequence[Size], window: Size, shift: Size, mask_padding: bool, device: torch.device
+) -> Tensor | None:
+    """The regions of :func:`window_regions` for the images of a batch.
+
+    Args:
+        map_size: height and width of the map, in tokens.
+        sizes: height and width of each image in the map, in tokens; a single one stands for all images.
+        window: height and width of a window, in tokens.
+        shift: rows and columns by which the map is rolled, in tokens.
+        mask_padding: keep the padding of the last windows out of the image's regions.
+        device: where the result lives.
+
+    Returns:
+        Region numbers ``(B, M, N)``, uint8, B = 1 where all images share them, or None where every window is one
+        region.
+    """
+    distinct = {
+        size: window_regions(map_size, size, window, shift, mask_padding, device) for size in dict.fromkeys(sizes)
+    }
+    separated = next((regions for regions in distinct.values() if regions is not None), None)
+    if separated is None:
+        return None
+    if len(distinct) == 1:
+        return separated[None]
+    whole = torch.zeros_like(separated)
+    return torch.stack([whole if (regions := distinct[size]) is None else regions for size in sizes])
+
+
+@cached_geometry(maxsize=32)
+def outside(map_size: Size, sizes: tuple[Size, ...], device: torch.device) -> Tensor:
+    """True on the cells of a map that are beyond the true size of each image.
+
+    Args:
+        map_size: height and width of the map, in cells.
+        sizes: true height and width of each image, in cells.
+        device: where the result lives.
+
+    Returns:
+        Mask ``(B, H, W)``, bool.
+    """
+    height, width = torch.tensor(sizes).view(-1, 2, 1, 1).unbind(1)  # (B, 1, 1) each
+    rows, columns = (torch.arange(extent) for extent in map_size)
+    return ((rows[:, None] >= height) | (columns >= width)).to(device)
+
+
+def zero_outside(x: Tensor, sizes: Sequence[Size] | None) -> Tensor:
+    """Sets what stands beyond the true size of each image to zero, NaN included.
+
+    Args:
+        x: map ``(B, H, W, C)``.
+        sizes: true height and width of each image, in tokens; None: the map's.
+    """
+    map_size = (x.shape[1], x.shape[2])
+    if sizes is None or all(size == map_size for size in sizes):
+        return x
+    return x.masked_fill(outside(map_size, tuple(sizes), x.device)[..., None], 0)

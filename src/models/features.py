@@ -1,0 +1,53 @@
+"""What an encoder says of its feature maps, and what a decoder is built from."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class FeatureSpec(NamedTuple):
+    """One level of a feature pyramid.
+
+    A level of a ``(B, C, H, W)`` image is ``(B, channels, ceil(H / stride), ceil(W / stride))``.
+
+    Attributes:
+        channels: number of channels of the level.
+        stride: pixels of the image per cell of the level, the same in both axes.
+    """
+
+    channels: int
+    stride: int
+
+    def size(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of this level, in cells.
+
+        Args:
+            height: the image's height in pixels.
+            width: the image's width in pixels.
+        """
+        return -(-height // self.stride), -(-width // self.stride)
+
+
+def check_channels(features: Sequence[Tensor], specs: Sequence[FeatureSpec], owner: str) -> None:
+    """Hold feature maps against the levels that were promised.
+
+    Args:
+        features: feature maps ``(B, C_i, h_i, w_i)``.
+        specs: what each of them must be.
+        owner: whose maps they are, for the error.
+
+    Raises:
+        ValueError: the number of levels or a level's channels differ from the specs.
+    """
+    if len(features) != len(specs):
+        raise ValueError(
+            f"{owner} must have {len(specs)} feature levels, got {len(features)}; "
+            f"build the decoder from the feature_specs of the encoder that feeds it."
+        )
+    for level, (feature, spec) in enumerate(zip(features, specs, strict=True)):
+        if feature.ndim != 4 or feature.shape[1] != spec.channels:
+            raise ValueError(
+                f"{owner}: level {level} must be (B, {spec.channels}, h, w), got {tuple(feature.shape)}; "
+                f"build the decoder from the feature_specs of the encoder that feeds it."
+            )

@@ -1,0 +1,50 @@
+"""Which parameters decay and which do not."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _NormBase)
+POSITIONS = ("relative_position_bias_table", "absolute_pos_embed")
+
+
+def parameters_without_decay(model: nn.Module, encoder: str = "encoder") -> set[str]:
+    """Names of the trainable parameters that the published Swin recipe exempts from weight decay.
+
+    These are the encoder's norms, found by their module's type, and position parameters. The encoder's biases and the
+    decoder's norms do decay. The published configs match the word ``norm`` in names instead, which gives the same
+    groups for Swin and UPerNet.
+
+    Args:
+        model: the model whose parameters are to be grouped.
+        encoder: name of the encoder in the model.
+
+    Source: configs of Swin-Transformer-Semantic-Segmentation, ``paramwise_cfg``.
+    """
+    return {name for name, parameter in model.named_parameters() if parameter.requires_grad} & {
+        *_norm_parameters(model, encoder),
+        *(name for name, _ in model.named_parameters() if name.rpartition(".")[2] in POSITIONS),
+    }
+
+
+def _norm_parameters(model: nn.Module, encoder: str) -> Iterator[str]:
+    for module_name, module in model.named_modules():
+        if isinstance(module, NORMS) and module_name.partition(".")[0] == encoder:
+            yield from (f"{module_name}.{name}" for name, _ in module.named_parameters(recurse=False))
+
+
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Two groups for an optimizer: with and without decay; each trainable parameter stands in exactly one.
+
+    Args:
+        model: the model, its encoder under the name ``encoder``.
+        weight_decay: decay of the first group.
+    """
+    exempt = parameters_without_decay(model)
+    trainable = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    return [
+        {"name": "decay", "params": [p for name, p in trainable if name not in exempt], "weight_decay": weight_decay},
+        {"name": "no_decay", "params": [p for name, p in trainable if name in exempt], "weight_decay": 0.0},
+    ]

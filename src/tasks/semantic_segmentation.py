@@ -1,0 +1,214 @@
+"""One label per pixel: training, validation at the labels' original size, and prediction."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
+from torch import Tensor, nn
+from torchmetrics.classification import MulticlassConfusionMatrix
+
+from src.classes import ClassList
+from src.data.batch import IGNORE_INDEX, Batch
+from src.inference import label_map
+from src.inference.checkpoint import SECTION, checkpoint_section
+from src.losses import CrossEntropy
+from src.metrics import Scores
+from src.models import Segmenter
+from src.models.features import FeatureSpec
+from src.models.settings import RecordsSettings, build, plain
+from src.optim import OptimizerRecipe, SwinRecipe
+from src.preprocessing import Preprocessing
+
+
+class SemanticSegmentation(RecordsSettings, LightningModule):
+    """Trains a segmenter on images and masks, scores it, and predicts label maps.
+
+    Logged: ``train/loss``, ``train/loss_decoder``, ``train/loss_auxiliary``; and with ``val/`` or ``test/`` before it,
+    from one confusion matrix over the whole set at the labels' original size, ``miou``, ``accuracy``, ``mean_accuracy``
+    and ``iou/<class>`` for every class (NaN where a class is in no label and no prediction).
+
+    Args:
+        model: the network.
+        classes: names and colours of the classes, in the order of the model's outputs; or its ``to_dict()``.
+        preprocessing: how images became inputs, written into the checkpoint; or its ``to_dict()``.
+        loss: a module of ``(logits (B, K, h, w), masks (B, H, W))``; None is ``CrossEntropy()``.
+        auxiliary_weight: weight of the auxiliary head's loss.
+        optimizer: builds optimizer and schedule; None is ``SwinRecipe()``, the published recipe.
+        ignore_index: label of pixels that are not scored.
+
+    Raises:
+        ValueError: the classes do not fit the model.
+    """
+
+    def __init__(
+        self,
+        model: Segmenter,
+        classes: ClassList | dict[str, Any],
+        preprocessing: Preprocessing | dict[str, Any] | None = None,
+        loss: nn.Module | None = None,
+        auxiliary_weight: float = 0.4,
+        optimizer: OptimizerRecipe | None = None,
+        ignore_index: int = IGNORE_INDEX,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.classes = ClassList.from_dict(classes) if isinstance(classes, Mapping) else classes
+        if isinstance(preprocessing, Mapping):
+            preprocessing = Preprocessing.from_dict(preprocessing)
+        self.preprocessing = preprocessing or Preprocessing()
+        self.loss = loss or CrossEntropy(ignore_index=ignore_index)
+        self.auxiliary_weight = auxiliary_weight
+        self.optimizer = optimizer or SwinRecipe()
+        if len(self.classes) != model.num_classes:
+            raise ValueError(
+                f"model.classes must name each of the model's {model.num_classes} outputs, got {len(self.classes)} "
+                f"names; set model.model.num_classes to {len(self.classes)} or correct the class list."
+            )
+        self.confusion = MulticlassConfusionMatrix(len(self.classes), ignore_index=ignore_index, validate_args=False)
+        self.scores: Scores | None = None
+
+    def forward(self, images: Tensor, sizes: list[tuple[int, int]] | None = None) -> Tensor:
+        """Logits ``(B, num_classes, h, w)`` at the decoder's stride.
+
+        Args:
+            images: ``(B, C, H, W)`` float32, normalised.
+            sizes: true height and width of each image in pixels, where the batch is padded.
+        """
+        return self.model(images, sizes).logits
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """The loss of one batch, the auxiliary head's included.
+
+        Args:
+            batch: images and masks of one size.
+            batch_idx: place in the epoch.
+        """
+        output = self.model(batch["images"], batch["sizes"])
+        losses = {"loss_decoder": self.loss(output.logits, batch["masks"])}
+        if output.auxiliary_logits is not None:
+            losses["loss_auxiliary"] = self.loss(output.auxiliary_logits, batch["masks"])
+        loss = losses["loss_decoder"] + self.auxiliary_weight * losses.get("loss_auxiliary", 0.0)
+        logged = {"train/loss": loss} | {f"train/{name}": value for name, value in losses.items()}
+        self.log_dict({name: value.detach() for name, value in logged.items()}, batch_size=len(batch["images"]))
+        return loss
+
+    def predict_labels(self, batch: Batch) -> list[Tensor]:
+        """A label map ``(H_i, W_i)`` int64 for each image, at the original size of its file.
+
+        Args:
+            batch: images of any sizes.
+        """
+        logits = self(batch["images"], batch["sizes"]).split(1)
+        sizes = zip(logits, batch["sizes"], batch["original_sizes"], strict=True)
+        return [label_map(self._true_region(one, size), size, original_size)[0] for one, size, original_size in sizes]
+
+    def _true_region(self, logits: Tensor, size: tuple[int, int]) -> Tensor:
+        height, width = FeatureSpec(0, self.model.stride).size(*size)
+        return logits[..., :height, :width]
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> list[Tensor]:
+        """A label map ``(H_i, W_i)`` int64 for each image, at the original size of its file.
+
+        Args:
+            batch: images of any sizes.
+            batch_idx: place in the epoch.
+        """
+        return self.predict_labels(batch)
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> list[Tensor]:
+        """Counts one batch at the labels' original size and returns its label maps.
+
+        Args:
+            batch: images of any sizes, one mask ``(H_i, W_i)`` for each.
+            batch_idx: place in the epoch.
+        """
+        predictions = self.predict_labels(batch)
+        for prediction, mask in zip(predictions, batch["masks"], strict=True):
+            self.confusion.update(prediction[None], mask[None])
+        return predictions
+
+    def test_step(self, batch: Batch, batch_idx: int) -> list[Tensor]:
+        """The same as ``validation_step``.
+
+        Args:
+            batch: images of any sizes, one mask ``(H_i, W_i)`` for each.
+            batch_idx: place in the epoch.
+        """
+        return self.validation_step(batch, batch_idx)
+
+    def on_validation_epoch_start(self) -> None:
+        """Forgets what was counted before, by the sanity check for example."""
+        self.confusion.reset()
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the scores of the set."""
+        self._log_scores("val")
+
+    def on_test_epoch_start(self) -> None:
+        """Forgets what was counted before."""
+        self.confusion.reset()
+
+    def on_test_epoch_end(self) -> None:
+        """Logs the scores of the set."""
+        self._log_scores("test")
+
+    def _log_scores(self, stage: str) -> None:
+        self.scores = scores = Scores.from_confusion(self.confusion.compute())
+        means = {name: getattr(scores, name) for name in ("miou", "accuracy", "mean_accuracy")}
+        self.log_dict({f"{stage}/{name}": value.float() for name, value in means.items()}, prog_bar=True)
+        ious = zip(self.classes.names, scores.iou.float(), strict=True)
+        self.log_dict({f"{stage}/iou/{name}": value for name, value in ious})
+        if scores.absent and not self.trainer.sanity_checking:
+            names = ", ".join(self.classes.names[index] for index in scores.absent)
+            rank_zero_info(f"{stage}: in no label and no prediction, so not in the means: {names}")
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """Optimizer and schedule of the recipe; the schedule is stepped after every optimizer step."""
+        optimizer, schedule = self.optimizer.build(self.model, int(self.trainer.estimated_stepping_batches))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def setup(self, stage: str) -> None:
+        """Compares the classes with those of the data.
+
+        Args:
+            stage: fit, validate, test or predict.
+
+        Raises:
+            ValueError: the data to score have other classes than the model.
+        """
+        classes = getattr(getattr(self.trainer, "datamodule", None), "classes", None)
+        if stage == "predict" or classes is None or classes.names == self.classes.names:
+            return
+        pairs = zip(self.classes.names, classes.names, strict=False)
+        first = next((f"class {i} is '{a}' there and '{b}' here" for i, (a, b) in enumerate(pairs) if a != b), "")
+        raise ValueError(
+            f"data.classes must be the classes that the model was trained on: the model has {len(self.classes)}, the "
+            f"data have {len(classes)}{'; ' + first if first else ''}. Give the data of the model, or train on these."
+        )
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Writes what is needed to build the task again, in plain types.
+
+        Args:
+            checkpoint: what the trainer is about to save.
+        """
+        section = checkpoint_section(self.model, self.classes, self.preprocessing)
+        checkpoint[SECTION] = section | {"task": plain(self.settings, "model")}
+
+    @classmethod
+    def load_from_checkpoint(cls, checkpoint_path: str | Path, map_location: Any = "cpu", **overrides: Any) -> Self:  # type: ignore[override]
+        """The task that was saved, with its weights, on the CPU unless told otherwise.
+
+        Args:
+            checkpoint_path: a checkpoint of this toolkit.
+            map_location: device of the weights.
+            **overrides: arguments of the task that replace the saved ones.
+        """
+        checkpoint = torch.load(checkpoint_path, map_location=map_location, weights_only=True)
+        task = build(checkpoint[SECTION]["task"], **overrides)
+        task.load_state_dict(checkpoint["state_dict"])
+        return task
