@@ -1,1 +1,3 @@
+"""Swin + UPerNet dense prediction on PyTorch Lightning."""
 
+__version__ = "0.1.0"

@@ -12,9 +12,7 @@ Colour = tuple[int, int, int]
 
 ADE20K_FILE = Path(__file__).with_name("ade20k_classes.txt")
 
-_LINE = re.compile(
-    r"^(?:(?P<id>\d+)\s+(?=\S))?(?P<names>.*?)(?:\s+(?P<colour>\d{1,3}\s*,\s*\d{1,3}\s*,\s*\d{1,3}))?$"
-)
+_LINE = re.compile(r"^(?:(?P<id>\d+)\s+(?=\S))?(?P<names>.*?)(?:\s+(?P<colour>\d{1,3}\s*,\s*\d{1,3}\s*,\s*\d{1,3}))?$")
 
 
 @dataclass(frozen=True)

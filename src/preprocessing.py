@@ -114,8 +114,8 @@ class Preprocessing:
             image = torch.from_numpy(np.require(image, requirements=["C", "W"]))
         if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[2] != self.channels or image.numel() == 0:
             raise ValueError(
-                f"image must be (H, W, {self.channels}) of uint8, got {tuple(image.shape)} of {image.dtype}; convert it, "
-                f"or give preprocessing.mean and preprocessing.std one number for each channel."
+                f"image must be (H, W, {self.channels}) of uint8, got {tuple(image.shape)} of {image.dtype}; convert "
+                f"it, or give preprocessing.mean and preprocessing.std one number for each channel."
             )
         return image.permute(2, 0, 1).float().contiguous()
 

@@ -105,6 +105,7 @@ def _opened(path: str | Path) -> Iterator[Image.Image]:
 
 def _raw_mode(image: Image.Image) -> str:
     """How the file itself stores a pixel, for example ``L;4``, where the decoder says so."""
-    arguments = image.tile[0].args if image.tile else None
+    tiles = getattr(image, "tile", [])
+    arguments = tiles[0].args if tiles else None
     raw_mode = arguments[0] if isinstance(arguments, tuple) and arguments else arguments
     return raw_mode if isinstance(raw_mode, str) else image.mode

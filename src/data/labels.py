@@ -60,7 +60,9 @@ class LabelEncoder:
             ValueError: a value is neither the id of a class nor ignored.
         """
         last = len(self._table) - 1
-        indices = self._table[stored if stored.dtype == np.uint8 else np.where(stored < 0, last, np.minimum(stored, last))]
+        indices = self._table[
+            stored if stored.dtype == np.uint8 else np.where(stored < 0, last, np.minimum(stored, last))
+        ]
         if (indices == _UNKNOWN).any():
             values, counts = np.unique(stored[indices == _UNKNOWN], return_counts=True)
             shown = ", ".join(f"{value} ({count} pixels)" for value, count in zip(values, counts, strict=True))

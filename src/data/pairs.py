@@ -101,9 +101,7 @@ def _by_stem(files: Iterable[Path], folder: Path, key: str, suffix: str = "") ->
     for path in files:
         stem = path.relative_to(folder).with_suffix("").as_posix().removesuffix(suffix)
         if stem in found:
-            raise ValueError(
-                f"{key} must hold one file a name, got {found[stem]} and {path}; remove one or rename it."
-            )
+            raise ValueError(f"{key} must hold one file a name, got {found[stem]} and {path}; remove one or rename it.")
         found[stem] = path
     return found
 

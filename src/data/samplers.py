@@ -32,6 +32,11 @@ class IterationSampler(Sampler[TrainingKey]):
         self._pass = 0
         self._taken = 0
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """The pass, and the samples of it already taken, where the next iteration begins."""
+        return self._pass, self._taken
+
     def set_epoch(self, epoch: int) -> None:
         """Chooses which pass the next iteration gives; a place set by ``start_at`` in this pass is kept.
 

@@ -10,12 +10,12 @@ from typing import Any
 
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
 
-import albumentations as A  # noqa: E402, N812
-import cv2  # noqa: E402
-import numpy as np  # noqa: E402
+import albumentations as A  # noqa: N812
+import cv2
+import numpy as np
 
-from src.data.batch import IGNORE_INDEX  # noqa: E402
-from src.preprocessing import Preprocessing  # noqa: E402
+from src.data.batch import IGNORE_INDEX
+from src.preprocessing import Preprocessing
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,9 @@ class BalancedCrop(A.DualTransform):
             data: its ``mask`` decides whether a rectangle will do.
         """
         mask = data["mask"]
-        box = (slice(0), slice(0))
+        box = (slice(None), slice(None))
         for _ in range(self.tries):
-            starts = [int(self.random_generator.integers(max(have - want, 0) + 1)) for have, want in self._sides(mask)]
-            box = (slice(starts[0], starts[0] + self.size[0]), slice(starts[1], starts[1] + self.size[1]))
+            box = (self._span(mask.shape[0], self.size[0]), self._span(mask.shape[1], self.size[1]))
             if self.max_class_share >= 1 or self._is_balanced(mask[box]):
                 break
         return {"box": box}
@@ -179,8 +178,9 @@ class BalancedCrop(A.DualTransform):
         """
         return img[box]
 
-    def _sides(self, mask: np.ndarray) -> zip[tuple[int, int]]:
-        return zip(mask.shape, self.size, strict=True)
+    def _span(self, have: int, want: int) -> slice:
+        start = int(self.random_generator.integers(max(have - want, 0) + 1))
+        return slice(start, start + want)
 
     def _is_balanced(self, mask: np.ndarray) -> bool:
         counts = np.bincount(mask.ravel(), minlength=IGNORE_INDEX + 1)[:IGNORE_INDEX]
@@ -253,8 +253,11 @@ class PhotometricDistortion(A.ImageOnlyTransform):
             img = _linear(img, offset=brightness)
         if contrast is not None and not contrast_last:
             img = _linear(img, factor=contrast)
-        if img.ndim == 3 and img.shape[2] == 3 and (saturation is not None or hue is not None):
-            img = _coloured(img, saturation, hue)
+        if img.ndim == 3 and img.shape[2] == 3:
+            if saturation is not None:
+                img = _saturated(img, saturation)
+            if hue is not None:
+                img = _turned(img, hue)
         if contrast is not None and contrast_last:
             img = _linear(img, factor=contrast)
         return img
@@ -265,10 +268,13 @@ def _linear(pixels: np.ndarray, factor: float = 1, offset: float = 0) -> np.ndar
     return table.astype(np.uint8)[pixels]
 
 
-def _coloured(pixels: np.ndarray, saturation: float | None, hue: int | None) -> np.ndarray:
+def _saturated(pixels: np.ndarray, factor: float) -> np.ndarray:
     hsv = cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV)
-    if saturation is not None:
-        hsv[:, :, 1] = _linear(hsv[:, :, 1], factor=saturation)
-    if hue is not None:
-        hsv[:, :, 0] = (hsv[:, :, 0].astype(np.int16) + hue) % 180
+    hsv[:, :, 1] = _linear(hsv[:, :, 1], factor=factor)
+    return cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)
+
+
+def _turned(pixels: np.ndarray, shift: int) -> np.ndarray:
+    hsv = cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV)
+    hsv[:, :, 0] = (hsv[:, :, 0].astype(np.int16) + shift) % 180
     return cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)

@@ -1,8 +1,8 @@
 """From logits at a model's stride to labels and scores at the size of a picture."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import functional as F
 
 from src.layers.bands import BAND_BYTES, Size, bands, resized_band
 

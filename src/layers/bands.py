@@ -1,14 +1,15 @@
 """Logits at full size, a band of rows at a time.
 
-Upsampled logits are the largest tensor of dense prediction: 150 classes of a 4000x6000 photograph are 14 GB. What is made
-of them, labels, counts or a loss, needs a few rows at once only.
+Upsampled logits are the largest tensor of dense prediction: 150 classes of a 4000x6000 photograph are 14 GB.
+What is made of them, labels, counts or a loss, needs a few rows at once only.
 """
 
+import itertools
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import functional as F
 
 Size = tuple[int, int]
 """Height and width, in pixels."""
@@ -49,19 +50,21 @@ def resized_band(logits: Tensor, band: Size, input_size: Size, size: Size | None
         Scores ``(B, K, stop - start, width)``, float32 for half precision and the logits' own type otherwise.
     """
     dtype = _compute_dtype(logits)
-    rows = torch.arange(*band, device=logits.device)
-    wanted = rows
-    heights = [logits.shape[-2]] + [step[0] for step in _steps(logits, input_size, size)]
+    steps = _steps(logits, input_size, size)
+    rows = torch.arange(*band)
     mixes: list[tuple[Tensor, Tensor, Tensor]] = []
-    for source, target in reversed(list(zip(heights, heights[1:], strict=False))):
+    for (source, _), (target, _) in reversed(steps):
         lower, upper, weight = _linear_rows(rows, source, target, dtype)
-        rows, places = torch.cat([lower, upper]).unique(return_inverse=True)
-        mixes.insert(0, (*places.chunk(2), weight))
-    result = logits[:, :, rows].to(dtype, memory_format=torch.channels_last)
-    for lower, upper, weight in mixes:
-        result = torch.lerp(result[:, :, lower], result[:, :, upper], weight[:, None])
-    for _, width in _steps(logits, input_size, size):
-        result = F.interpolate(result, size=(len(wanted), width), mode="bilinear", align_corners=False)
+        rows, places = torch.stack([lower, upper]).unique(return_inverse=True)
+        mixes.insert(0, (places[0], places[1], weight[:, None, None]))
+    device = logits.device
+    result = logits.permute(0, 2, 3, 1)[:, rows.to(device, non_blocking=True)].to(dtype)  # (B, rows, w, K)
+    for mix in mixes:
+        lower, upper, weight = (part.to(device, non_blocking=True) for part in mix)
+        result = torch.lerp(result[:, lower], result[:, upper], weight)
+    result = result.contiguous().permute(0, 3, 1, 2)  # channels last: the kernels are faster
+    for _, (_, width) in steps:
+        result = F.interpolate(result, size=(result.shape[-2], width), mode="bilinear", align_corners=False)
     return result
 
 
@@ -69,9 +72,11 @@ def _compute_dtype(logits: Tensor) -> torch.dtype:
     return torch.promote_types(logits.dtype, torch.float32)
 
 
-def _steps(logits: Tensor, input_size: Size, size: Size | None) -> list[Size]:
-    sizes = [tuple(logits.shape[-2:]), tuple(input_size), tuple(size or input_size)]
-    return [after for before, after in zip(sizes, sizes[1:], strict=False) if before != after]
+def _steps(logits: Tensor, input_size: Size, size: Size | None) -> list[tuple[Size, Size]]:
+    """The sizes before and after each resizing that changes something."""
+    sizes = [(logits.shape[-2], logits.shape[-1]), (input_size[0], input_size[1])]
+    sizes.append(sizes[-1] if size is None else (size[0], size[1]))
+    return [(before, after) for before, after in itertools.pairwise(sizes) if before != after]
 
 
 def _linear_rows(rows: Tensor, source: int, target: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:

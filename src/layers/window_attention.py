@@ -99,7 +99,7 @@ class WindowAttention(nn.Module):
             return self._attend(x, sizes, shifts[0])
         groups = [[i for i, kept in enumerate(shifts) if kept == shift] for shift in dict.fromkeys(shifts)]
         parts = [self._attend(x[group], [sizes[i] for i in group], shifts[group[0]]) for group in groups]
-        order = torch.tensor(sum(groups, []), device=x.device).argsort()
+        order = torch.tensor([i for group in groups for i in group], device=x.device).argsort()
         return torch.cat(parts)[order]
 
     def _attend(self, x: Tensor, sizes: Sequence[Size], shift: Size) -> Tensor:

@@ -116,20 +116,20 @@ def window_regions(
         Region numbers ``(M, N)``, uint8, or None where every window is one region.
     """
     limits = size if mask_padding else padded_size(size, window)
+    if not any(shift) and limits == padded_size(limits, window):
+        return None
     rows, columns = (
-        _axis_regions(extent, limit, step)
+        _axis_regions(extent, limit, step, device)
         for extent, limit, step in zip(padded_size(map_size, window), limits, shift, strict=True)
     )
-    regions = partition((3 * rows[:, None] + columns)[None, :, :, None], window)[0, :, :, 0]
-    return regions.to(device) if bool((regions != regions[:, :1]).any()) else None
+    regions = (3 * rows[:, None] + columns).to(torch.uint8)
+    return partition(regions[None, :, :, None], window)[0, :, :, 0]
 
 
-def _axis_regions(extent: int, limit: int, shift: int) -> Tensor:
+def _axis_regions(extent: int, limit: int, shift: int, device: torch.device) -> Tensor:
     """Along one axis after the roll: 0 stays, 1 came round from the start, 2 is beyond the limit."""
-    place = (torch.arange(extent) + shift) % extent
-    region = (place < shift).to(torch.uint8)
-    region[place >= limit] = 2
-    return region
+    place = (torch.arange(extent, device=device) + shift) % extent
+    return torch.where(place >= limit, 2, (place < shift).long())
 
 
 def batch_regions(
@@ -173,9 +173,9 @@ def outside(map_size: Size, sizes: tuple[Size, ...], device: torch.device) -> Te
     Returns:
         Mask ``(B, H, W)``, bool.
     """
-    height, width = torch.tensor(sizes).view(-1, 2, 1, 1).unbind(1)  # (B, 1, 1) each
-    rows, columns = (torch.arange(extent) for extent in map_size)
-    return ((rows[:, None] >= height) | (columns >= width)).to(device)
+    height, width = torch.tensor(sizes, device=device).view(-1, 2, 1, 1).unbind(1)  # (B, 1, 1) each
+    rows, columns = (torch.arange(extent, device=device) for extent in map_size)
+    return (rows[:, None] >= height) | (columns >= width)
 
 
 def zero_outside(x: Tensor, sizes: Sequence[Size] | None) -> Tensor:

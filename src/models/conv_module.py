@@ -2,8 +2,8 @@
 
 from typing import Literal
 
+import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 Norm = Literal["batch", "group"]
 """Normalisation of a decoder. For statistics over several devices give the trainer ``sync_batchnorm: true``."""

@@ -1,5 +1,6 @@
 """A fully convolutional head on one level, the auxiliary classifier of the published recipe."""
 
+import itertools
 from collections.abc import Sequence
 
 from torch import Tensor, nn
@@ -49,7 +50,7 @@ class FCNHead(RecordsSettings, nn.Module):
         self.stride = self.feature_specs[level].stride
         widths = [self.feature_specs[level].channels] + [channels] * num_convs
         self.convs = nn.Sequential(
-            *(ConvModule(before, after, 3, norm) for before, after in zip(widths, widths[1:], strict=False))
+            *(ConvModule(before, after, 3, norm) for before, after in itertools.pairwise(widths))
         )
         self.dropout = nn.Dropout2d(dropout)
         self.conv_seg = classifier(widths[-1], num_classes)

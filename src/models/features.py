@@ -51,3 +51,25 @@ def check_channels(features: Sequence[Tensor], specs: Sequence[FeatureSpec], own
                 f"{owner}: level {level} must be (B, {spec.channels}, h, w), got {tuple(feature.shape)}; "
                 f"build the decoder from the feature_specs of the encoder that feeds it."
             )
+
+
+def check_features(features: Sequence[Tensor], specs: Sequence[FeatureSpec], size: tuple[int, int], owner: str) -> None:
+    """Hold an encoder's maps against the levels that it promised.
+
+    Args:
+        features: feature maps ``(B, C_i, h_i, w_i)``.
+        specs: what each of them must be.
+        size: height and width of the image, in pixels.
+        owner: the encoder's name, for the error.
+
+    Raises:
+        ValueError: the number of levels or a level's channels differ from the specs, or its cells from
+            ``ceil(size / stride)``.
+    """
+    check_channels(features, specs, owner)
+    for level, (feature, spec) in enumerate(zip(features, specs, strict=True)):
+        if tuple(feature.shape[-2:]) != spec.size(*size):
+            raise ValueError(
+                f"{owner}: level {level} of stride {spec.stride} must have {spec.size(*size)} cells for an image of "
+                f"{size} pixels, got {tuple(feature.shape[-2:])}; pad the image and crop the level to that."
+            )

@@ -10,14 +10,12 @@ from typing import Any, NamedTuple, Self
 
 from torch import Tensor, nn
 
-from src.models.features import FeatureSpec, check_channels, check_sizes
-from src.models.settings import Settings, build, class_path, plain
+from src.models.features import FeatureSpec, check_features
+from src.models.settings import Settings, build, class_path, factory, plain
+from src.models.size_groups import Size, group_by_size, put_together, take
 
 DecoderFactory = Callable[[Sequence[FeatureSpec], int], nn.Module]
 """A decoder's class, or what makes one, called with the encoder's ``features`` and ``num_classes``."""
-
-Size = tuple[int, int]
-"""Height and width, in pixels."""
 
 
 class SegmenterOutput(NamedTuple):
@@ -36,8 +34,8 @@ class Segmenter(nn.Module):
     """An encoder with a decoder and, in training, an auxiliary head.
 
     Args:
-        encoder: the built encoder. It has ``feature_specs`` and gives a list of maps; where it has ``takes_sizes``, its
-            ``forward`` takes the true sizes of a padded batch as well.
+        encoder: the built encoder. It has ``feature_specs`` and gives a list of maps; where its ``takes_sizes`` is
+            true, its ``forward`` takes the true sizes of a padded batch as well.
         decoder: makes the decoder from the encoder's feature specs and the number of classes. A decoder maps the list
             of features to logits and has their ``stride`` in pixels.
         auxiliary: makes a second decoder whose logits are for the loss in training only; None for none.
@@ -59,13 +57,15 @@ class Segmenter(nn.Module):
         num_classes: int,
     ) -> None:
         super().__init__()
-        self.feature_specs = tuple(FeatureSpec(*spec) for spec in _promised(encoder, "encoder", "feature_specs"))
+        self.feature_specs = tuple(FeatureSpec(*spec) for spec in _promised(encoder, "feature_specs", "encoder"))
         self.num_classes = num_classes
         self.encoder = encoder
         self.decoder = decoder(self.feature_specs, num_classes)
         self.auxiliary = auxiliary(self.feature_specs, num_classes) if auxiliary is not None else None
-        self.stride = int(_promised(self.decoder, "decoder", "stride"))
-        self.auxiliary_stride = int(_promised(self.auxiliary, "auxiliary", "stride")) if self.auxiliary else None
+        self.stride = int(_promised(self.decoder, "stride", "decoder"))
+        self._options = {"decoder": _options(decoder), "auxiliary": _options(auxiliary)}
+        if self.auxiliary is not None:
+            _promised(self.auxiliary, "stride", "auxiliary")
 
     @property
     def settings(self) -> Settings:
@@ -74,12 +74,11 @@ class Segmenter(nn.Module):
         Raises:
             ValueError: a part does not tell how it was built.
         """
-        parts = {
-            "encoder": _recorded(self.encoder, "encoder"),
-            "decoder": _recorded(self.decoder, "decoder"),
-            "auxiliary": _recorded(self.auxiliary, "auxiliary") if self.auxiliary is not None else None,
-        }
-        return {"class_path": class_path(type(self)), "init_args": parts | {"num_classes": self.num_classes}}
+        arguments: dict[str, Any] = {"encoder": _recorded(self.encoder, "model.encoder", _options(type(self.encoder)))}
+        for name, options in self._options.items():
+            head = getattr(self, name)
+            arguments[name] = None if head is None else _recorded(head, f"model.{name}", options)
+        return {"class_path": class_path(type(self)), "init_args": arguments | {"num_classes": self.num_classes}}
 
     @classmethod
     def from_settings(cls, settings: Settings, num_classes: int | None = None) -> Self:
@@ -91,12 +90,13 @@ class Segmenter(nn.Module):
 
         Raises:
             ImportError: a part's class cannot be found.
+            ValueError: a part is not a module.
         """
         parts = settings["init_args"]
         return cls(
             build(parts["encoder"]),
-            functools.partial(build, parts["decoder"]),
-            functools.partial(build, parts["auxiliary"]) if parts["auxiliary"] is not None else None,
+            factory(parts["decoder"]),
+            factory(parts["auxiliary"]) if parts["auxiliary"] is not None else None,
             num_classes=parts["num_classes"] if num_classes is None else num_classes,
         )
 
@@ -117,16 +117,74 @@ class Segmenter(nn.Module):
         """
         whole = (images.shape[-2], images.shape[-1])
         if sizes is None:
-            return self._decoded(self._encoded(images, whole), whole)
-        groups = _groups(sizes, len(images), whole)
+            return self._scored(self._encoded(images), whole)
+        groups = group_by_size(sizes, len(images), whole)
         if len(groups) > 1 and getattr(self.encoder, "takes_sizes", False):
-            features = self._checked(self.encoder(images, [tuple(size) for size in sizes]), whole)
-            parts = [
-                [_taken(level, members, spec.size(*size)) for level, spec in zip(features, self.feature_specs, strict=True)]
-                for size, members in groups.items()
-            ]
+            features = self._checked(self.encoder(images, sizes), whole)
+            pyramids = [self._taken(features, members, size) for size, members in groups.items()]
         else:
-            parts = [self._encoded(_taken(images, members, size), size) for size, members in groups.items()]
-        outputs = [self._decoded(part, size) for part, size in zip(parts, groups, strict=True)]
-        logits = _assembled([output.logits for output in outputs], groups, FeatureSpec(0, self.stride).size(*whole))
-        return logits
+            pyramids = [self._encoded(take(images, members, size)) for size, members in groups.items()]
+        outputs = [self._scored(pyramid, size) for pyramid, size in zip(pyramids, groups, strict=True)]
+        auxiliary = [output.auxiliary_logits for output in outputs if output.auxiliary_logits is not None]
+        return SegmenterOutput(
+            put_together([output.logits for output in outputs], groups, _cells(self.decoder, whole)),
+            put_together(auxiliary, groups, _cells(self.auxiliary, whole)) if auxiliary else None,
+        )
+
+    def _encoded(self, images: Tensor) -> list[Tensor]:
+        return self._checked(self.encoder(images), (images.shape[-2], images.shape[-1]))
+
+    def _checked(self, features: Sequence[Tensor], size: Size) -> list[Tensor]:
+        check_features(features, self.feature_specs, size, type(self.encoder).__name__)
+        return list(features)
+
+    def _taken(self, features: Sequence[Tensor], members: Sequence[int], size: Size) -> list[Tensor]:
+        levels = zip(features, self.feature_specs, strict=True)
+        return [take(level, members, spec.size(*size)) for level, spec in levels]
+
+    def _scored(self, features: list[Tensor], size: Size) -> SegmenterOutput:
+        logits = _within(self.decoder, features, size)
+        if self.auxiliary is None or not self.training:
+            return SegmenterOutput(logits, None)
+        return SegmenterOutput(logits, _within(self.auxiliary, features, size))
+
+
+def _cells(head: Any, size: Size) -> Size:
+    return FeatureSpec(0, head.stride).size(*size)
+
+
+def _within(head: nn.Module, features: Sequence[Tensor], size: Size) -> Tensor:
+    logits, cells = head(features), _cells(head, size)
+    if logits.shape[-2] < cells[0] or logits.shape[-1] < cells[1]:
+        raise ValueError(
+            f"{type(head).__name__} must give at least {cells} cells of stride {head.stride} for an image of {size} "
+            f"pixels, got {tuple(logits.shape[-2:])}; set its `stride` to the pixels per cell of its logits."
+        )
+    return logits[..., : cells[0], : cells[1]]
+
+
+def _promised(part: Any, attribute: str, key: str) -> Any:
+    if not hasattr(part, attribute):
+        raise ValueError(f"model.{key} must have an attribute {attribute}, got a {type(part).__name__} without one.")
+    return getattr(part, attribute)
+
+
+def _options(make: Callable[..., Any] | None) -> dict[str, Any] | None:
+    """The arguments that a factory holds, or None where it hides them."""
+    if isinstance(make, functools.partial):
+        return dict(make.keywords)
+    return {} if inspect.isclass(make) else None
+
+
+def _recorded(part: nn.Module, key: str, options: dict[str, Any] | None) -> Settings:
+    if "settings" in part.__dict__:
+        given = {"features", "num_classes"}
+        recorded = part.__dict__["settings"]
+        arguments = {name: value for name, value in recorded["init_args"].items() if name not in given}
+        return plain({"class_path": recorded["class_path"], "init_args": arguments}, key)
+    if options is None:
+        raise ValueError(
+            f"{key} does not tell how it was built: derive {type(part).__name__} from "
+            f"src.models.settings.RecordsSettings, or give the class itself with functools.partial for its options."
+        )
+    return plain({"class_path": class_path(type(part)), "init_args": options}, key)

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from torch import nn
+
 Settings = dict[str, Any]
 """``{"class_path": "package.module.Class", "init_args": {...}}``, nested, of plain types only."""
 
@@ -13,8 +15,8 @@ Settings = dict[str, Any]
 class RecordsSettings:
     """Mixin whose subclasses keep the arguments of their outermost ``__init__`` in ``settings``.
 
-    The arguments are recorded before ``__init__`` runs, defaults included, as numbers, strings, lists and dicts. An
-    argument that itself has ``settings`` is recorded as these. Subclasses with more arguments need nothing of their own.
+    The arguments are recorded before ``__init__`` runs, defaults included; ``plain`` writes them down. Subclasses with
+    more arguments need nothing of their own.
 
     Attributes:
         settings: class path and arguments, see ``Settings``.
@@ -82,27 +84,43 @@ def plain(value: Any, key: str = "settings") -> Any:
     )
 
 
-def build(settings: Settings, *args: Any, **overrides: Any) -> Any:
-    """The object that ``settings`` describe.
+def build(settings: Settings) -> Any:
+    """The module that ``settings`` describe.
 
     Args:
-        settings: class path and arguments; nested settings are built first, unless the class has a method
-            ``from_settings`` that does it.
-        *args: positional arguments that are not part of the settings.
-        **overrides: arguments that replace recorded ones.
+        settings: class path and arguments; nested settings are built first.
 
     Raises:
         ImportError: the class cannot be found.
+        ValueError: the class path does not lead to a module: settings may come from a stranger's checkpoint, and
+            nothing but a module is called for them.
+    """
+    return factory(settings)()
+
+
+def factory(settings: Settings) -> functools.partial[Any]:
+    """What makes the module that ``settings`` describe, from the arguments that they do not hold.
+
+    Args:
+        settings: class path and arguments; nested settings are built now.
+
+    Raises:
+        ImportError: the class cannot be found.
+        ValueError: the class path does not lead to a module.
     """
     cls = imported(settings["class_path"])
-    if hasattr(cls, "from_settings"):
-        return cls.from_settings(settings, *args, **overrides)
-    arguments = {name: _built(value) for name, value in settings["init_args"].items()} | overrides
-    return cls(*args, **arguments)
+    if not (inspect.isclass(cls) and issubclass(cls, nn.Module)):
+        raise ValueError(
+            f"class_path must be a torch.nn.Module, got {settings['class_path']}; the settings are damaged."
+        )
+    return functools.partial(cls, **{name: _built(value) for name, value in settings["init_args"].items()})
 
 
 def _built(value: Any) -> Any:
-    return build(value) if isinstance(value, Mapping) and set(value) == {"class_path", "init_args"} else value
+    if isinstance(value, Mapping):
+        nested = set(value) == {"class_path", "init_args"}
+        return build(dict(value)) if nested else {name: _built(item) for name, item in value.items()}
+    return [_built(item) for item in value] if isinstance(value, list) else value
 
 
 def imported(path: str) -> Any:
@@ -121,3 +139,17 @@ def imported(path: str) -> Any:
         raise ImportError(
             f"{path} is needed to build this model but cannot be imported ({error}); install the package that holds it."
         ) from error
+
+
+def build_recorded(cls: type, *args: Any, **kwargs: Any) -> Any:
+    """An object of ``cls`` that has ``settings``, also where its class knows nothing of them.
+
+    Args:
+        cls: the class to build.
+        *args: positional arguments, which are not recorded.
+        **kwargs: arguments by name, which are recorded unless the class records its own.
+    """
+    built = cls(*args, **kwargs)
+    if not hasattr(built, "settings"):
+        built.settings = {"class_path": class_path(cls), "init_args": kwargs}
+    return built

@@ -4,9 +4,9 @@ Shapes: B images of ``in_channels`` x H x W pixels; stage i = 0, 1, ... works on
 C_i = embed_dim * 2^i channels, H_i = ceil(H / stride_i), stride_i = patch_size * 2^i.
 """
 
-import itertools
-from collections.abc import Sequence
-from typing import NamedTuple
+import functools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,7 @@ from src.layers.window_attention import PaddedKeys, WindowAttention
 from src.layers.windows import Size, zero_outside
 from src.models.features import FeatureSpec
 from src.models.settings import RecordsSettings
-from src.models.swin_block import PatchEmbed, PatchMerging, SwinBlock
+from src.models.swin_block import PatchEmbed, PatchMerging, SwinBlock, SwinStage
 
 
 class SwinSize(NamedTuple):
@@ -102,7 +102,13 @@ class SwinTransformer(RecordsSettings, nn.Module):
         windows_per_chunk: int | None = None,
     ) -> None:
         super().__init__()
-        _check(embed_dim=embed_dim, depths=depths, num_heads=num_heads, patch_size=patch_size, in_channels=in_channels)
+        _check(
+            {"embed_dim": embed_dim, "patch_size": patch_size, "in_channels": in_channels},
+            {"drop_rate": drop_rate, "attn_drop_rate": attn_drop_rate, "drop_path_rate": drop_path_rate},
+            depths,
+            num_heads,
+            absolute_pos_embed,
+        )
         windows = stage_windows(window_size, len(depths))
         dims = [embed_dim * 2**i for i in range(len(depths))]
         self.in_channels = in_channels
@@ -112,31 +118,23 @@ class SwinTransformer(RecordsSettings, nn.Module):
             None if absolute_pos_embed is None else nn.Parameter(torch.empty(1, embed_dim, *absolute_pos_embed))
         )
         self.drop = nn.Dropout(drop_rate)
-        drop_paths = iter(torch.linspace(0, drop_path_rate, sum(depths)).tolist())
+        attention = functools.partial(
+            WindowAttention,
+            shift_covered=shift_covered,
+            padded_keys=padded_keys,
+            qkv_bias=qkv_bias,
+            attn_drop_rate=attn_drop_rate,
+            drop_rate=drop_rate,
+            windows_per_chunk=windows_per_chunk,
+        )
+        drop_paths = iter(torch.linspace(0, drop_path_rate, sum(depths), device="cpu").tolist())
         self.layers = nn.ModuleList()
         for dim, depth, heads, window in zip(dims, depths, num_heads, windows, strict=True):
-            blocks = [
-                SwinBlock(
-                    dim,
-                    WindowAttention(
-                        dim,
-                        heads,
-                        window,
-                        TableBias(window, heads, bias_init_std),
-                        shift=(window[0] // 2, window[1] // 2) if j % 2 else (0, 0),
-                        shift_covered=shift_covered,
-                        padded_keys=padded_keys,
-                        qkv_bias=qkv_bias,
-                        attn_drop_rate=attn_drop_rate,
-                        drop_rate=drop_rate,
-                        windows_per_chunk=windows_per_chunk,
-                    ),
-                    mlp_ratio=mlp_ratio,
-                    drop_rate=drop_rate,
-                    drop_path_rate=next(drop_paths),
-                )
-                for j in range(depth)
-            ]
+            blocks = []
+            for j in range(depth):
+                shift = (window[0] // 2, window[1] // 2) if j % 2 else (0, 0)
+                attn = attention(dim, heads, window, TableBias(window, heads, bias_init_std), shift)
+                blocks.append(SwinBlock(dim, attn, mlp_ratio, drop_rate, next(drop_paths)))
             self.layers.append(SwinStage(blocks, PatchMerging(dim) if dim != dims[-1] else None))
         for i, dim in enumerate(dims):
             self.add_module(f"norm{i}", nn.LayerNorm(dim))
@@ -191,8 +189,7 @@ class SwinTransformer(RecordsSettings, nn.Module):
 
     def _position(self, size: Size, map_size: Size) -> Tensor:
         """The absolute embedding ``(1, H_0, W_0, C_0)`` of an image of a size in tokens, zero beyond it."""
-        embed = self.absolute_pos_embed
-        assert embed is not None
+        embed = cast(Tensor, self.absolute_pos_embed)
         if size != embed.shape[2:]:
             embed = F.interpolate(embed, size, mode="bicubic", align_corners=False)
         return F.pad(embed, (0, map_size[1] - size[1], 0, map_size[0] - size[0])).permute(0, 2, 3, 1)
@@ -214,31 +211,6 @@ class SwinTransformer(RecordsSettings, nn.Module):
                 raise ValueError(f"sizes must be between 1x1 and the batch's {height}x{width}, got {tuple(size)}.")
 
 
-class SwinStage(nn.Module):
-    """The blocks of one resolution and the merging that follows them.
-
-    Args:
-        blocks: blocks on maps of one size.
-        downsample: what makes the next stage's map; None at the last stage.
-    """
-
-    def __init__(self, blocks: Sequence[SwinBlock], downsample: PatchMerging | None) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(blocks)
-        self.downsample = downsample
-
-    def forward(self, x: Tensor, sizes: Sequence[Size] | None = None) -> tuple[Tensor, Tensor]:
-        """The stage's map and the next stage's (the same where there is none).
-
-        Args:
-            x: map ``(B, H, W, C)``.
-            sizes: true height and width of each image, in tokens; None: the map's.
-        """
-        for block in self.blocks:
-            x = block(x, sizes)
-        return x, x if self.downsample is None else self.downsample(x, sizes)
-
-
 def stage_windows(window_size: int | Sequence[int | Sequence[int]], num_stages: int) -> list[Size]:
     """The window of each stage.
 
@@ -249,34 +221,50 @@ def stage_windows(window_size: int | Sequence[int | Sequence[int]], num_stages: 
     Raises:
         ValueError: neither form, or a window without tokens.
     """
-    whole = isinstance(window_size, int) or (len(window_size) == 2 and all(isinstance(e, int) for e in window_size))
-    entries = [window_size] * num_stages if whole else list(window_size)  # type: ignore[arg-type]
+    if isinstance(window_size, int):
+        entries: list[int | Sequence[int]] = [window_size] * num_stages
+    elif len(window_size) == 2 and all(isinstance(entry, int) for entry in window_size):
+        entries = [cast(Sequence[int], window_size)] * num_stages
+    else:
+        entries = list(window_size)
     pairs = [(entry, entry) if isinstance(entry, int) else tuple(entry) for entry in entries]
     if len(pairs) != num_stages or any(len(pair) != 2 or min(pair) < 1 for pair in pairs):
         raise ValueError(
             f"window_size must be a whole number from 1 up, a pair (height, width) or one of these for each of the "
             f"{num_stages} stages, got {window_size}."
         )
-    return [(height, width) for height, width in pairs]
+    return [(pair[0], pair[1]) for pair in pairs]
 
 
 def _reduced(size: Size, factor: int) -> Size:
     return -(-size[0] // factor), -(-size[1] // factor)
 
 
-def _check(embed_dim: int, depths: Sequence[int], num_heads: Sequence[int], patch_size: int, in_channels: int) -> None:
+def _check(
+    counts: Mapping[str, int],
+    rates: Mapping[str, float],
+    depths: Sequence[int],
+    num_heads: Sequence[int],
+    absolute_pos_embed: Sequence[int] | None,
+) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}.")
+    for name, rate in rates.items():
+        if not 0 <= rate <= 1:
+            raise ValueError(f"{name} must be between 0 and 1, got {rate}.")
     if not depths or len(depths) != len(num_heads):
         raise ValueError(
             f"depths and num_heads must have one entry per stage, got {len(depths)} depths and {len(num_heads)} heads."
         )
-    for name, value in {"embed_dim": embed_dim, "patch_size": patch_size, "in_channels": in_channels}.items():
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}.")
     if min(depths) < 1:
         raise ValueError(f"depths must be at least 1 each, got {tuple(depths)}.")
     for i, heads in enumerate(num_heads):
-        if heads < 1 or embed_dim * 2**i % heads:
+        channels = counts["embed_dim"] * 2**i
+        if heads < 1 or channels % heads:
             raise ValueError(
-                f"num_heads must divide the channels of each stage, got {heads} heads for {embed_dim * 2**i} channels; "
+                f"num_heads must divide the channels of each stage, got {heads} heads for {channels} channels; "
                 f"change embed_dim or num_heads."
             )
+    if absolute_pos_embed is not None and (len(absolute_pos_embed) != 2 or min(absolute_pos_embed) < 1):
+        raise ValueError(f"absolute_pos_embed must be a height and a width from 1 up, got {absolute_pos_embed}.")

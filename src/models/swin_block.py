@@ -124,3 +124,28 @@ class PatchMerging(nn.Module):
             x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
         x = torch.cat([x[:, row::2, column::2] for column in (0, 1) for row in (0, 1)], -1)  # (B, H / 2, W / 2, 4 C)
         return self.reduction(self.norm(x))
+
+
+class SwinStage(nn.Module):
+    """The blocks of one resolution and the merging that follows them.
+
+    Args:
+        blocks: blocks on maps of one size.
+        downsample: what makes the next stage's map; None at the last stage.
+    """
+
+    def __init__(self, blocks: Sequence[SwinBlock], downsample: PatchMerging | None) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.downsample = downsample
+
+    def forward(self, x: Tensor, sizes: Sequence[Size] | None = None) -> tuple[Tensor, Tensor]:
+        """The stage's map and the next stage's (the same where there is none).
+
+        Args:
+            x: map ``(B, H, W, C)``.
+            sizes: true height and width of each image, in tokens; None: the map's.
+        """
+        for block in self.blocks:
+            x = block(x, sizes)
+        return x, x if self.downsample is None else self.downsample(x, sizes)

@@ -6,8 +6,8 @@ Shapes: B images, L levels of C_i channels and size h_i x w_i from fine to coars
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from src.models.conv_module import ConvModule, Norm, classifier
 from src.models.features import FeatureSpec, check_channels

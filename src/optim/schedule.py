@@ -1,7 +1,9 @@
 """The learning rate as a function of the optimizer step."""
 
 
-def warmup_poly(step: int, total_steps: int, warmup_steps: int, warmup_ratio: float = 1e-6, power: float = 1.0) -> float:
+def warmup_poly(
+    step: int, total_steps: int, warmup_steps: int, warmup_ratio: float = 1e-6, power: float = 1.0
+) -> float:
     """Factor on the base learning rate: linear from ``warmup_ratio`` to 1, then polynomial to 0.
 
     Args:

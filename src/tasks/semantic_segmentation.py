@@ -27,9 +27,9 @@ from src.preprocessing import Preprocessing
 class SemanticSegmentation(RecordsSettings, LightningModule):
     """Trains a segmenter on images and masks, scores it, and predicts label maps.
 
-    Logged: ``train/loss``, ``train/loss_decoder``, ``train/loss_auxiliary``; and with ``val/`` or ``test/`` before it,
-    from one confusion matrix over the whole set at the labels' original size, ``miou``, ``accuracy``, ``mean_accuracy``
-    and ``iou/<class>`` for every class (NaN where a class is in no label and no prediction).
+    Logged: ``train/loss``, ``train/loss_decoder``, ``train/loss_auxiliary``, ``train/lr``; and with ``val/`` or ``test/``
+    before it, from one confusion matrix over the whole set at the labels' original size, ``miou``, ``accuracy``,
+    ``mean_accuracy`` and ``iou/<class>`` for every class (NaN where a class is in no label and no prediction).
 
     Args:
         model: the network.
@@ -92,8 +92,9 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         if output.auxiliary_logits is not None:
             losses["loss_auxiliary"] = self.loss(output.auxiliary_logits, batch["masks"])
         loss = losses["loss_decoder"] + self.auxiliary_weight * losses.get("loss_auxiliary", 0.0)
-        logged = {"train/loss": loss} | {f"train/{name}": value for name, value in losses.items()}
-        self.log_dict({name: value.detach() for name, value in logged.items()}, batch_size=len(batch["images"]))
+        self.log("train/loss", loss.detach(), prog_bar=True)
+        self.log_dict({f"train/{name}": value.detach() for name, value in losses.items()})
+        self.log("train/lr", self.lr_schedulers().get_last_lr()[0])
         return loss
 
     def predict_labels(self, batch: Batch) -> list[Tensor]:

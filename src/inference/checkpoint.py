@@ -1,0 +1,125 @@
+"""What a checkpoint says of itself: enough, in plain types, to build the model again without a config."""
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from src.classes import ClassList
+from src.models import Segmenter
+from src.models.settings import Settings, plain
+from src.preprocessing import Preprocessing
+
+SECTION = "segmentation"
+"""The key of a checkpoint under which the toolkit writes."""
+
+FORMAT_VERSION = 1
+"""Rises when the section changes so that older releases cannot read it."""
+
+_PREFIX = "model."
+
+
+@dataclass(frozen=True)
+class CheckpointContents:
+    """A checkpoint's model and what belongs to it.
+
+    Args:
+        model: settings of the segmenter.
+        classes: names and colours of its outputs.
+        preprocessing: how images become inputs.
+        state_dict: the segmenter's weights.
+    """
+
+    model: Settings
+    classes: ClassList
+    preprocessing: Preprocessing
+    state_dict: dict[str, Tensor]
+
+    def build(self) -> Segmenter:
+        """The segmenter with its weights, in eval mode."""
+        model = Segmenter.from_settings(self.model)
+        model.load_state_dict(self.state_dict)
+        return model.eval()
+
+
+def checkpoint_section(model: nn.Module, classes: ClassList, preprocessing: Preprocessing) -> dict[str, Any]:
+    """What to write into a checkpoint under ``SECTION``, plain types only.
+
+    Args:
+        model: the segmenter, with ``settings``.
+        classes: names and colours of its outputs.
+        preprocessing: how images become inputs.
+
+    Raises:
+        ValueError: a part of the model does not tell how it was built.
+    """
+    return {
+        "format_version": FORMAT_VERSION,
+        "model": plain(model, "model"),
+        "classes": classes.to_dict(),
+        "preprocessing": preprocessing.to_dict(),
+    }
+
+
+def read_checkpoint(path: str | Path) -> CheckpointContents:
+    """The model of a checkpoint of this toolkit; no code in the file is run.
+
+    Args:
+        path: a ``.ckpt`` file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is cut, of another program or of a newer release.
+    """
+    checkpoint = _loaded(path)
+    section = _section(checkpoint, path)
+    return CheckpointContents(
+        model=section["model"],
+        classes=ClassList.from_dict(section["classes"]),
+        preprocessing=Preprocessing.from_dict(section["preprocessing"]),
+        state_dict={
+            name.removeprefix(_PREFIX): value
+            for name, value in checkpoint["state_dict"].items()
+            if name.startswith(_PREFIX)
+        },
+    )
+
+
+def read_section(path: str | Path) -> dict[str, Any]:
+    """What the toolkit wrote into a checkpoint, see ``checkpoint_section``; no code in the file is run.
+
+    Args:
+        path: a ``.ckpt`` file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is cut, of another program or of a newer release.
+    """
+    return _section(_loaded(path), path)
+
+
+def _loaded(path: str | Path) -> dict[str, Any]:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"ckpt_path must be a checkpoint file, got {path}, which does not exist.")
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError) as error:
+        raise ValueError(
+            f"{path} cannot be read as a checkpoint ({str(error).splitlines()[0]}); it may be cut or of another program."
+        ) from error
+
+
+def _section(checkpoint: Any, path: str | Path) -> dict[str, Any]:
+    if not isinstance(checkpoint, dict) or SECTION not in checkpoint:
+        raise ValueError(
+            f"{path} must be a checkpoint of this toolkit, got a file without `{SECTION}`; train one with src.fit."
+        )
+    section = checkpoint[SECTION]
+    if section["format_version"] > FORMAT_VERSION:
+        raise ValueError(
+            f"{path} must have a format version up to {FORMAT_VERSION}, got {section['format_version']}; update the toolkit."
+        )
+    return section

@@ -1,0 +1,63 @@
+"""Label maps as pictures a person can look at."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+
+from src.classes import Colour
+
+UNLABELLED: Colour = (0, 0, 0)
+"""The colour of pixels whose label is none of the classes."""
+
+
+def colour_table(palette: Sequence[Colour]) -> np.ndarray:
+    """Colours by label, ``(256, 3)`` uint8; labels without a class are black.
+
+    Args:
+        palette: one colour for each class, at most 256.
+
+    Raises:
+        ValueError: there are more classes than one byte can number.
+    """
+    if len(palette) > 256:
+        raise ValueError(f"a palette must have at most 256 classes, got {len(palette)}; merge or leave out classes.")
+    table = np.full((256, 3), UNLABELLED, dtype=np.uint8)
+    if palette:
+        table[: len(palette)] = palette
+    return table
+
+
+def coloured(labels: np.ndarray, palette: Sequence[Colour]) -> np.ndarray:
+    """A label map in the colours of its classes, ``(H, W, 3)`` uint8.
+
+    Args:
+        labels: ``(H, W)`` integers in 0..255.
+        palette: one colour for each class, at most 256.
+    """
+    return colour_table(palette)[labels.astype(np.uint8)]
+
+
+def overlaid(image: np.ndarray, labels: np.ndarray, palette: Sequence[Colour], opacity: float = 0.5) -> np.ndarray:
+    """An image with its label map over it, ``(H, W, 3)`` uint8.
+
+    Args:
+        image: ``(H, W, 3)`` uint8.
+        labels: ``(H, W)`` integers in 0..255.
+        palette: one colour for each class, at most 256.
+        opacity: of the label map, a fraction in 0..1.
+    """
+    mixed = image.astype(np.float32) * (1 - opacity) + coloured(labels, palette).astype(np.float32) * opacity
+    return (mixed + 0.5).astype(np.uint8)
+
+
+def palette_image(labels: np.ndarray, palette: Sequence[Colour]) -> Image.Image:
+    """A label map as an indexed picture (mode P): the pixels are the labels, the palette makes them visible.
+
+    Args:
+        labels: ``(H, W)`` integers in 0..255.
+        palette: one colour for each class, at most 256.
+    """
+    picture = Image.fromarray(labels.astype(np.uint8), mode="L")
+    picture.putpalette(colour_table(palette).tobytes())
+    return picture

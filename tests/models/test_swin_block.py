@@ -1,0 +1,68 @@
+import torch
+
+from src.layers.position_bias import TableBias
+from src.layers.window_attention import WindowAttention
+from src.models.swin_block import Mlp, PatchEmbed, PatchMerging, SwinBlock
+
+
+def build(**options):
+    return SwinBlock(6, WindowAttention(6, 2, (4, 4), TableBias((4, 4), 2)), **options)
+
+
+def test_a_block_adds_attention_then_mlp():
+    block = build().eval()
+    x = torch.randn(2, 5, 7, 6)
+    middle = x + block.attn(block.norm1(x))
+    assert torch.allclose(block(x), middle + block.mlp(block.norm2(middle)))
+
+
+def test_drop_path_skips_both_branches_of_an_image_or_scales_them():
+    torch.manual_seed(0)
+    block = build(drop_path_rate=1.0)
+    x = torch.randn(2, 5, 7, 6)
+    assert torch.equal(block.train()(x), x)
+    assert not torch.allclose(block.eval()(x), x)
+
+
+def test_mlp_options():
+    assert Mlp(6, 15).fc1.weight.shape == (15, 6)
+    assert build(mlp_ratio=2.5).mlp.fc1.out_features == 15
+    mlp = build(drop_rate=0.5).mlp.train()
+    x = torch.randn(3, 6)
+    assert not torch.equal(mlp(x), mlp(x))
+
+
+def test_patches_are_cut_after_padding_with_zeros():
+    embed = PatchEmbed(2, 8, 4)
+    images = torch.randn(1, 2, 5, 11)
+    padded = torch.zeros(1, 2, 8, 12)
+    padded[..., :5, :11] = images
+    assert embed(images).shape == (1, 2, 3, 8)
+    assert torch.equal(embed(images), embed(padded))
+
+
+def test_merging_concatenates_column_by_column():
+    merging = PatchMerging(1)
+    merging.norm = torch.nn.Identity()
+    with torch.no_grad():
+        merging.reduction.weight.copy_(torch.eye(4)[:2])
+        first = merging(torch.tensor([[1.0, 2.0], [3.0, 4.0]]).view(1, 2, 2, 1))
+        merging.reduction.weight.copy_(torch.eye(4)[2:])
+        last = merging(torch.tensor([[1.0, 2.0], [3.0, 4.0]]).view(1, 2, 2, 1))
+    assert [*first.flatten().tolist(), *last.flatten().tolist()] == [1, 3, 2, 4]
+
+
+def test_odd_maps_are_padded_with_zeros_before_merging():
+    merging = PatchMerging(6)
+    x = torch.randn(1, 3, 5, 6)
+    padded = torch.zeros(1, 4, 6, 6)
+    padded[:, :3, :5] = x
+    assert merging(x).shape == (1, 2, 3, 12)
+    assert torch.equal(merging(x), merging(padded))
+
+
+def test_merging_does_not_see_what_is_beyond_an_image():
+    merging = PatchMerging(6)
+    x = torch.randn(2, 4, 6, 6)
+    joint = merging(x, [(3, 5), (4, 6)])
+    assert torch.allclose(joint[:1, :2, :3], merging(x[:1, :3, :5]))

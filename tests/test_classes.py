@@ -1,0 +1,93 @@
+from pathlib import Path
+
+import pytest
+
+from src.classes import ClassList, distinct_colours
+
+
+def test_ade20k_has_150_classes_with_ids_from_one():
+    classes = ClassList.ade20k()
+    assert len(classes) == 150
+    assert classes.ids == tuple(range(1, 151))
+    assert classes.names[:3] == ("wall", "building", "sky")
+    assert classes.palette[0] == (120, 120, 120)
+    assert classes.names[-1] == "flag"
+
+
+def test_ade20k_keeps_synonyms_of_several_words():
+    classes = ClassList.ade20k()
+    assert classes.synonyms[classes.names.index("pool table")] == ("billiard table", "snooker table")
+    assert classes.synonyms[0] == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "ids"),
+    [
+        ("sky\ntraffic light\n", ("sky", "traffic light"), (0, 1)),
+        ("0 sky\n11 void\n", ("sky", "void"), (0, 11)),
+        ("0 background\n255 membrane", ("background", "membrane"), (0, 255)),
+        ("\ufeff# classes\n\n3 sky # above\n1 C# code 1,2,3\n", ("sky", "C# code"), (3, 1)),
+        ("7\n8\n", ("7", "8"), (0, 1)),
+        ("1 tree; palm 4,200,3\n", ("tree",), (1,)),
+    ],
+)
+def test_file_lines_may_have_ids_colours_and_comments(tmp_path: Path, text: str, names: tuple, ids: tuple):
+    path = tmp_path / "classes.txt"
+    path.write_text(text, "utf-8")
+    classes = ClassList.from_file(path)
+    assert classes.names == names
+    assert classes.ids == ids
+
+
+def test_file_colours_are_kept_and_missing_ones_are_distinct(tmp_path: Path):
+    path = tmp_path / "classes.txt"
+    first = distinct_colours(1)[0]
+    path.write_text(f"sky\nroad {','.join(map(str, first))}\nfence 10, 20, 30\ncar\n")
+    palette = ClassList.from_file(path).palette
+    assert palette[1:3] == (first, (10, 20, 30))
+    assert len(set(palette)) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("# nothing\n", "at least one class"),
+        ("0 sky\nroad\n", "id in every line or in none.*'0 sky' and 'road'"),
+        ("0 sky\n0 road\n", r"classes.ids must be unique, got \[0\]"),
+        ("sky\nsky\n", r"classes.names must be unique, got \['sky'\]"),
+        ("sky 1,2,300\n", "0..255"),
+    ],
+)
+def test_unclear_files_are_refused_with_their_path(tmp_path: Path, text: str, message: str):
+    path = tmp_path / "classes.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"(?s)(classes\.txt.*{message}|{message}.*classes\.txt)"):
+        ClassList.from_file(path)
+
+
+def test_missing_file_is_named(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"data.classes must be a text file.*absent\.txt"):
+        ClassList.from_file(tmp_path / "absent.txt")
+
+
+def test_default_colours_are_distinct():
+    assert len(set(distinct_colours(300))) == 300
+    assert len(set(ClassList.from_names([f"class {index}" for index in range(150)]).palette)) == 150
+
+
+def test_dict_has_plain_types_and_comes_back():
+    classes = ClassList.ade20k().without([1])
+    values = classes.to_dict()
+    assert {type(value) for value in values.values()} == {list}
+    assert values["palette"][0] == [180, 120, 120]
+    assert ClassList.from_dict(values) == classes
+
+
+def test_without_leaves_out_by_id():
+    classes = ClassList(("sky", "void", "road"), ((1, 1, 1), (2, 2, 2), (3, 3, 3)), (4, 11, 7))
+    assert classes.without([11, 99]) == ClassList(("sky", "road"), ((1, 1, 1), (3, 3, 3)), (4, 7))
+
+
+def test_lengths_must_agree():
+    with pytest.raises(ValueError, match=r"classes.palette must have one entry for each of the 2 names, got 1"):
+        ClassList(("sky", "road"), ((0, 0, 0),))
