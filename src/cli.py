@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +27,11 @@ from src.models.settings import build_recorded
 PACKAGE = Path(__file__).parent
 CONFIGS = PACKAGE.parent / "configs"
 SUBCOMMANDS = ("fit", "validate", "test", "predict")
+UNHELPFUL = (
+    ".*exists and is not empty",  # the run's folder holds the config that was just written, nothing else
+    ".*callbacks used to create the checkpoint need to be provided",  # scoring and predicting write no checkpoints
+    ".*LeafSpec.* is deprecated",  # lightning's own call
+)
 NUM_CLASSES = "model.init_args.model.init_args.num_classes"
 
 
@@ -68,6 +74,8 @@ class SegmentationCLI(LightningCLI):
                 parser.link_arguments(
                     f"data.{name}", f"model.init_args.{name}", lambda value: value.to_dict(), apply_on="instantiate"
                 )
+        if subcommand in ("validate", "test"):
+            parser.set_defaults({"verbose": False})
         if subcommand == "predict":
             parser.set_defaults({"data": {"class_path": "src.data.ImageFolder"}, "return_predictions": False})
             parser.add_argument("--output", type=str, required=True, help="Folder for the masks.")
@@ -94,7 +102,9 @@ class SegmentationCLI(LightningCLI):
                 defaults["data"] = {"class_path": "src.data.ImageFolder", "init_args": data}
             self._subcommand_parsers[subcommand].set_defaults(defaults)
         if subcommand in SUBCOMMANDS and configs:
-            self._subcommand_parsers[subcommand].set_defaults({"name": Path(configs[0]).stem})
+            stem = Path(configs[0]).stem
+            name = stem if subcommand == "fit" else f"{stem}-{subcommand}"
+            self._subcommand_parsers[subcommand].set_defaults({"name": name})
         self.config = parser.parse_args(words)
 
     def _parse_ckpt_path(self) -> None:
@@ -201,6 +211,12 @@ def run_folder(runs: str, name: str) -> Path:
     return next(folder for folder in candidates if not folder.exists())
 
 
+def quiet() -> None:
+    """Leave out warnings that say nothing to a user."""
+    for message in UNHELPFUL:
+        warnings.filterwarnings("ignore", message=message)
+
+
 def main(subcommand: str | None = None) -> None:
     """Run the command line; what is wrong with a user's input is said in a line, without a traceback.
 
@@ -210,6 +226,7 @@ def main(subcommand: str | None = None) -> None:
     for entry in map(Path, sys.path):
         if (entry / "src" / "__init__.py").is_file() and (entry / "src").resolve() != PACKAGE.resolve():
             print(f"note: `src` is {PACKAGE}; the other one in {entry.resolve()} is not used", file=sys.stderr)
+    quiet()
     try:
         SegmentationCLI(subcommand)
     except (ValueError, FileNotFoundError) as error:

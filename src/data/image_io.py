@@ -84,7 +84,8 @@ def image_size(path: str | Path) -> tuple[int, int]:
         ValueError: the file is not an image.
     """
     with _opened(path) as image:
-        lying = image.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
+        tags = Image.Image.getexif(image)  # the method of PNG files decodes the pixels first
+        lying = image.format != "TIFF" and tags.get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
         return (image.width, image.height) if lying else (image.height, image.width)
 
 

@@ -160,9 +160,9 @@ def _draw_fence(canvas: Canvas, horizon: float) -> None:
     rng, (height, width) = canvas.rng, canvas.mask.shape
     top, tall = horizon + height * rng.uniform(-0.05, 0.2), height * rng.uniform(0.18, 0.28)
     left, span = width * rng.uniform(-0.1, 0.4), width * rng.uniform(0.5, 0.8)
-    gap = rng.integers(9, 14)
-    posts = (canvas.columns % gap < 2) & (canvas.rows > top)
-    rails = (abs(canvas.rows - top - tall * 0.25) < 1.1) | (abs(canvas.rows - top - tall * 0.75) < 1.1)
+    gap = rng.integers(10, 15)
+    posts = (canvas.columns % gap < 3) & (canvas.rows > top)
+    rails = (abs(canvas.rows - top - tall * 0.25) < 1.5) | (abs(canvas.rows - top - tall * 0.75) < 1.5)
     inside = (canvas.rows < top + tall) & (canvas.columns > left) & (canvas.columns < left + span)
     canvas.paint((posts | rails) & inside, np.full(canvas.mask.shape, rng.integers(2)), FENCE)
 

@@ -23,7 +23,7 @@ def label_map(logits: Tensor, input_size: Size, size: Size | None = None, max_by
     height, width = size or input_size
     labels = torch.empty(logits.shape[0], height, width, dtype=torch.int64, device=logits.device)
     for start, stop in bands(logits, input_size, size, max_bytes):
-        labels[:, start:stop] = resized_band(logits, (start, stop), input_size, size).argmax(dim=1)
+        labels[:, start:stop] = resized_band(logits, (start, stop), input_size, size).max(dim=1).indices
     return labels
 
 

@@ -58,10 +58,10 @@ def resized_band(logits: Tensor, band: Size, input_size: Size, size: Size | None
         rows, places = torch.stack([lower, upper]).unique(return_inverse=True)
         mixes.insert(0, (places[0], places[1], weight[:, None, None]))
     device = logits.device
-    result = logits.permute(0, 2, 3, 1)[:, rows.to(device, non_blocking=True)].to(dtype)  # (B, rows, w, K)
+    result = logits.permute(0, 2, 3, 1).index_select(1, rows.to(device, non_blocking=True)).to(dtype)  # (B, rows, w, K)
     for mix in mixes:
         lower, upper, weight = (part.to(device, non_blocking=True) for part in mix)
-        result = torch.lerp(result[:, lower], result[:, upper], weight)
+        result = torch.lerp(result.index_select(1, lower), result.index_select(1, upper), weight)
     result = result.contiguous().permute(0, 3, 1, 2)  # channels last: the kernels are faster
     for _, (_, width) in steps:
         result = F.interpolate(result, size=(result.shape[-2], width), mode="bilinear", align_corners=False)

@@ -77,9 +77,10 @@ class CrossEntropy(nn.Module):
         return torch.stack(sums).sum() / divisor.where(divisor > 0, 1)
 
     def _band_sum(self, logits: Tensor, masks: Tensor, weights: Tensor | None, band: Size) -> Tensor:
+        scores = resized_band(logits, band, (masks.shape[-2], masks.shape[-1]))
         return F.cross_entropy(
-            resized_band(logits, band, (masks.shape[-2], masks.shape[-1])),
-            masks[:, slice(*band)],
+            scores.permute(0, 2, 3, 1).flatten(0, 2),  # (B, K, rows, W) -> (B * rows * W, K), no copy
+            masks[:, slice(*band)].flatten(),
             weight=weights,
             ignore_index=self.ignore_index,
             reduction="sum",
@@ -113,6 +114,6 @@ class CrossEntropy(nn.Module):
         low, high = torch.stack(torch.aminmax(masks.where(masks != self.ignore_index, 0))).tolist()
         if low < 0 or high >= num_classes:
             raise ValueError(
-                f"masks must hold 0..{num_classes - 1} or {self.ignore_index} (ignored), got {low if low < 0 else high}; "
-                f"check the class ids of the data, or set loss.ignore_index."
+                f"masks must hold 0..{num_classes - 1} or {self.ignore_index} (ignored), "
+                f"got {low if low < 0 else high}; check the class ids of the data, or set loss.ignore_index."
             )

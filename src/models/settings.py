@@ -84,35 +84,40 @@ def plain(value: Any, key: str = "settings") -> Any:
     )
 
 
-def build(settings: Settings) -> Any:
-    """The module that ``settings`` describe.
+def build(settings: Settings, **overrides: Any) -> Any:
+    """The object that ``settings`` describe.
 
     Args:
         settings: class path and arguments; nested settings are built first.
+        **overrides: arguments that replace recorded ones.
 
     Raises:
         ImportError: the class cannot be found.
-        ValueError: the class path does not lead to a module: settings may come from a stranger's checkpoint, and
-            nothing but a module is called for them.
+        ValueError: the class is neither a module nor one that records settings: settings may come from a stranger's
+            checkpoint, and nothing else is called for them.
     """
-    return factory(settings)()
+    return factory(settings)(**overrides)
 
 
 def factory(settings: Settings) -> functools.partial[Any]:
-    """What makes the module that ``settings`` describe, from the arguments that they do not hold.
+    """What makes the object that ``settings`` describe, from the arguments that they do not hold.
 
     Args:
-        settings: class path and arguments; nested settings are built now.
+        settings: class path and arguments; nested settings are built now, or by the class itself where it has
+            ``from_settings``.
 
     Raises:
         ImportError: the class cannot be found.
-        ValueError: the class path does not lead to a module.
+        ValueError: the class is neither a module nor one that records settings.
     """
     cls = imported(settings["class_path"])
-    if not (inspect.isclass(cls) and issubclass(cls, nn.Module)):
+    if not (inspect.isclass(cls) and issubclass(cls, nn.Module | RecordsSettings)):
         raise ValueError(
-            f"class_path must be a torch.nn.Module, got {settings['class_path']}; the settings are damaged."
+            f"class_path must be a torch.nn.Module or RecordsSettings, got {settings['class_path']}; the settings are "
+            f"damaged."
         )
+    if hasattr(cls, "from_settings"):
+        return functools.partial(cls.from_settings, settings)
     return functools.partial(cls, **{name: _built(value) for name, value in settings["init_args"].items()})
 
 

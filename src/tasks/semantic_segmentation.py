@@ -173,14 +173,16 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def setup(self, stage: str) -> None:
-        """Compares the classes with those of the data.
+        """Compares the classes with those of the data and, before training, sees that the task can be saved.
 
         Args:
             stage: fit, validate, test or predict.
 
         Raises:
-            ValueError: the data to score have other classes than the model.
+            ValueError: the data have other classes than the model, or a part does not tell how it was built.
         """
+        if stage == "fit":
+            self.on_save_checkpoint({})
         classes = getattr(getattr(self.trainer, "datamodule", None), "classes", None)
         if stage == "predict" or classes is None or classes.names == self.classes.names:
             return

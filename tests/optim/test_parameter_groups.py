@@ -1,0 +1,68 @@
+import pytest
+import torch
+from torch import nn
+
+from src.models import swin_upernet
+from src.optim import SwinRecipe
+from src.optim.parameter_groups import parameter_groups, parameters_without_decay
+
+
+@pytest.fixture(scope="module")
+def model() -> nn.Module:
+    return swin_upernet("tiny", num_classes=3, absolute_pos_embed=(8, 8))
+
+
+def test_every_trainable_parameter_is_in_exactly_one_group(model):
+    optimizer, _ = SwinRecipe().build(model, total_steps=10)
+    grouped = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    assert len(grouped) == len(set(grouped))
+    assert set(grouped) == {id(p) for p in model.parameters()}
+
+
+def test_norms_of_the_encoder_and_position_parameters_do_not_decay(model):
+    exempt = parameters_without_decay(model)
+    by_published_names = {
+        name
+        for name, _ in model.named_parameters()
+        if any(word in name for word in ("norm", "relative_position_bias_table", "absolute_pos_embed"))
+    }
+    assert exempt == by_published_names
+    assert {group["name"]: group["weight_decay"] for group in parameter_groups(model, 0.05)} == {
+        "decay": 0.05,
+        "no_decay": 0.0,
+    }
+
+
+def test_biases_and_norms_of_the_head_decay(model):
+    exempt = parameters_without_decay(model)
+    assert "encoder.layers.0.blocks.0.mlp.fc1.bias" not in exempt
+    assert "decoder.fpn_bottleneck.bn.weight" not in exempt
+    assert "auxiliary.conv_seg.bias" not in exempt
+
+
+def test_norms_are_found_by_type_whatever_their_name():
+    model = nn.ModuleDict({"encoder": nn.ModuleDict({"ln": nn.LayerNorm(3), "fc": nn.Linear(3, 3)})})
+    assert parameters_without_decay(model) == {"encoder.ln.weight", "encoder.ln.bias"}
+
+
+def test_frozen_parameters_are_left_out():
+    model = nn.ModuleDict({"encoder": nn.Linear(2, 2), "decoder": nn.Linear(2, 2)})
+    model["encoder"].requires_grad_(False)
+    grouped = [p for group in parameter_groups(model, 0.01) for p in group["params"]]
+    assert {id(p) for p in grouped} == {id(p) for p in model["decoder"].parameters()}
+
+
+def test_options_of_the_recipe_reach_the_optimizer():
+    model = nn.ModuleDict({"encoder": nn.Linear(2, 2)})
+    optimizer, _ = SwinRecipe(lr=0.5, betas=(0.8, 0.9), weight_decay=0.3, warmup=0.0).build(model, 10)
+    assert isinstance(optimizer, torch.optim.AdamW)
+    group = optimizer.param_groups[0]
+    assert (group["lr"], tuple(group["betas"]), group["weight_decay"]) == (0.5, (0.8, 0.9), 0.3)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"), [("lr", 0.0), ("weight_decay", -0.1), ("warmup", 1.5), ("warmup_ratio", -1.0)]
+)
+def test_values_out_of_range_are_named(argument, value):
+    with pytest.raises(ValueError, match=rf"model\.optimizer\.{argument} must be .*got {value}"):
+        SwinRecipe(**{argument: value})

@@ -1,0 +1,223 @@
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import CSVLogger
+from PIL import Image
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from src.callbacks import BestAndLast
+from src.classes import ClassList
+from src.data import ImageFolder, MaskFolder, Sample
+from src.losses import CrossEntropy
+from src.metrics import Scores
+from src.models import FeatureSpec, Segmenter
+from src.models.settings import RecordsSettings
+from src.optim import SwinRecipe
+from src.preprocessing import Preprocessing
+from src.tasks import SemanticSegmentation
+
+QUIET = {"accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False, "logger": False}
+
+
+def make_trainer(**settings) -> Trainer:
+    return Trainer(**QUIET | {"enable_checkpointing": False, "use_distributed_sampler": False} | settings)
+
+
+def batch_of(images: torch.Tensor, masks: torch.Tensor) -> dict:
+    sizes = [tuple(image.shape[-2:]) for image in images]
+    return {"images": images, "masks": masks, "sizes": sizes, "original_sizes": sizes, "names": ["a"] * len(images)}
+
+
+def folder_of(path: Path, pairs: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, str]:
+    for kind in ("images", "masks"):
+        (path / kind).mkdir(parents=True)
+    for index, (image, mask) in enumerate(pairs):
+        Image.fromarray(image).save(path / "images" / f"{index}.png")
+        Image.fromarray(mask).save(path / "masks" / f"{index}.png")
+    (path / "classes.txt").write_text("stripe\nground\nrest\n")
+    return {"images": f"{path}/images", "masks": f"{path}/masks", "classes": f"{path}/classes.txt"}
+
+
+@pytest.fixture
+def sample(sample_root):
+    return Sample(root=str(sample_root), batch_size=2, crop_size=32, num_workers=0)
+
+
+@pytest.fixture
+def task(tiny_segmenter, sample):
+    return SemanticSegmentation(tiny_segmenter(), sample.classes)
+
+
+def test_loss_is_the_decoders_plus_the_weighted_auxiliary(tiny_segmenter):
+    for weight in (0.4, 1.5):
+        task = SemanticSegmentation(tiny_segmenter(3), ClassList.from_names("abc"), auxiliary_weight=weight).train()
+        for module in task.modules():
+            if isinstance(module, nn.Dropout2d):
+                module.p = 0.0
+        task.log = task.log_dict = lambda *args, **kwargs: None
+        task.lr_schedulers = lambda: torch.optim.lr_scheduler.LambdaLR(SwinRecipe().build(task.model, 1)[0], lambda _: 1)
+        images, masks = torch.randn(2, 3, 32, 32), torch.randint(0, 3, (2, 32, 32))
+        masks[:, :5] = 255
+        output = task.model(images)
+        losses = [
+            F.cross_entropy(F.interpolate(logits, (32, 32), mode="bilinear"), masks, ignore_index=255)
+            for logits in (output.logits, output.auxiliary_logits)
+        ]
+        loss = task.training_step(batch_of(images, masks), 0)
+        assert float(loss) == pytest.approx(float(losses[0] + weight * losses[1]), rel=1e-5)
+
+
+def test_a_batch_without_labels_gives_zero_and_leaves_the_weights_finite(tiny_segmenter):
+    model = tiny_segmenter(3).train()
+    loss = CrossEntropy()
+    optimizer, _ = SwinRecipe(lr=0.1, warmup=0.0).build(model, 10)
+    output = model(torch.randn(1, 3, 32, 32))
+    masks = torch.full((1, 32, 32), 255)
+    total = loss(output.logits, masks) + 0.4 * loss(output.auxiliary_logits, masks)
+    total.backward()
+    optimizer.step()
+    assert float(total) == 0.0
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
+def test_training_follows_the_recipes_schedule_at_every_step(tiny_segmenter, sample, tmp_path):
+    task = SemanticSegmentation(tiny_segmenter(), sample.classes, optimizer=SwinRecipe(lr=1.0, warmup=0.2))
+    logger = CSVLogger(tmp_path, name="", version="")
+    make_trainer(max_steps=10, logger=logger, log_every_n_steps=1, limit_val_batches=0, num_sanity_val_steps=0).fit(
+        task, sample
+    )
+    with (tmp_path / "metrics.csv").open() as file:
+        rates = [float(row["train/lr"]) for row in csv.DictReader(file) if row["train/lr"]]
+    assert rates == pytest.approx([1e-6, 0.5, 1, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125], abs=1e-5)
+
+
+def test_sanity_check_leaves_no_trace_in_the_scores(task, sample, tmp_path):
+    checkpoints = BestAndLast(folder=str(tmp_path))
+    trainer = make_trainer(
+        max_steps=1, num_sanity_val_steps=2, callbacks=[checkpoints], enable_checkpointing=True, val_check_interval=1.0
+    )
+    trainer.fit(task, sample)
+    reported = trainer.callback_metrics["val/miou"]
+    again = make_trainer().validate(task, sample, verbose=False)[0]["val/miou"]
+    assert again == pytest.approx(float(reported), abs=1e-7)
+    assert float(checkpoints.best_model_score) == float(reported)
+
+
+def test_logged_keys_are_the_same_whatever_the_data(task, tmp_path):
+    keys = []
+    for value in (0, 2):
+        names = "".join(f"{i} {name}\n" for i, name in enumerate(task.classes.names))
+        folders = folder_of(tmp_path / str(value), [(np.zeros((20, 24, 3), np.uint8), np.full((20, 24), value, np.uint8))] * 2)
+        Path(folders["classes"]).write_text(names)
+        data = MaskFolder(**folders, num_workers=0)
+        keys.append(set(make_trainer().validate(task, data, verbose=False)[0]))
+    assert keys[0] == keys[1] == {
+        "val/miou", "val/accuracy", "val/mean_accuracy", *(f"val/iou/{name}" for name in task.classes.names)
+    }  # fmt: skip
+
+
+def test_absent_classes_are_named(task, tmp_path, caplog):
+    names = "\n".join(task.classes.names)
+    folders = folder_of(tmp_path, [(np.zeros((20, 24, 3), np.uint8), np.zeros((20, 24), np.uint8))] * 2)
+    Path(folders["classes"]).write_text(names)
+    task.model.decoder.conv_seg.bias.data[:] = torch.arange(8.0).neg() * 100
+    with caplog.at_level("INFO"):
+        scores = make_trainer().validate(task, MaskFolder(**folders, num_workers=0), verbose=False)[0]
+    assert scores["val/miou"] == scores["val/iou/sky"] == 1.0
+    assert "not in the means: meadow, brick, shutter, tiles, bush, ball, fence" in caplog.text
+
+
+@pytest.mark.parametrize("batch_size", [2, 3])
+def test_validation_images_of_several_sizes_score_alike_in_any_batch(tiny_segmenter, tmp_path, batch_size):
+    rng = np.random.default_rng(0)
+    pairs = [
+        (rng.integers(0, 256, (*size, 3), dtype=np.uint8), rng.integers(0, 3, size, dtype=np.uint8))
+        for size in [(32, 48), (48, 32), (40, 40)]
+    ]
+    folders = folder_of(tmp_path, pairs)
+    folders |= {"val_images": folders["images"], "val_masks": folders["masks"]}
+    task = SemanticSegmentation(tiny_segmenter(3), ClassList.from_names(["stripe", "ground", "rest"]))
+    scores = [
+        make_trainer().validate(task, MaskFolder(**folders, num_workers=0, eval_batch_size=size), verbose=False)[0]
+        for size in (1, batch_size)
+    ]
+    assert scores[0]["val/miou"] == pytest.approx(scores[1]["val/miou"], abs=1e-6)
+
+
+def test_scores_at_the_labels_own_size_and_predicts_what_it_validates(tiny_segmenter, tmp_path):
+    rng = np.random.default_rng(1)
+    stripes = np.ones((90, 130), np.uint8)
+    stripes[:, ::7] = stripes[:, 1::7] = 0
+    folders = folder_of(tmp_path, [(rng.integers(0, 256, (90, 130, 3), dtype=np.uint8), stripes)] * 2)
+    preprocessing = Preprocessing(resize=(1000, 64), mean=(10.0, 120.0, 200.0), std=(30.0, 60.0, 90.0))
+    classes = ClassList.from_names(["stripe", "ground", "rest"])
+    task = SemanticSegmentation(tiny_segmenter(3), classes, preprocessing)
+    trainer = make_trainer()
+    settings = {"preprocessing": preprocessing, "num_workers": 0}
+    reported = trainer.validate(task, MaskFolder(**folders, **settings), verbose=False)[0]["val/miou"]
+    predicted = make_trainer().predict(task, ImageFolder(folders["images"], **settings))[0][0]
+    assert predicted.shape == (90, 130)
+    confusion = torch.zeros(3, 3, dtype=torch.int64)
+    for label, prediction in zip(stripes.flatten().tolist(), predicted.flatten().tolist(), strict=True):
+        confusion[label, prediction] += 1
+    assert reported == pytest.approx(float(Scores.from_confusion(confusion).miou), abs=1e-6)
+
+
+def test_predict_gives_label_maps_of_integers_not_logits(task, tmp_path):
+    (tmp_path / "one").mkdir()
+    Image.new("RGB", (143, 97)).save(tmp_path / "one" / "a.png")
+    (labels,) = make_trainer().predict(task, ImageFolder(str(tmp_path / "one"), num_workers=0))[0]
+    assert (labels.dtype, tuple(labels.shape)) == (torch.int64, (97, 143))
+
+
+def test_classes_that_do_not_fit_the_model_are_refused(tiny_segmenter):
+    with pytest.raises(ValueError, match=r"model\.classes must name each of the model's 8 outputs, got 2 names"):
+        SemanticSegmentation(tiny_segmenter(8), ClassList.from_names("ab"))
+
+
+def test_data_with_other_classes_are_refused(task, tmp_path):
+    folders = folder_of(tmp_path, [(np.zeros((9, 9, 3), np.uint8), np.zeros((9, 9), np.uint8))] * 2)
+    with pytest.raises(ValueError, match="the model has 8, the data have 3; class 0 is 'sky' there and 'stripe' here"):
+        make_trainer().validate(task, MaskFolder(**folders, num_workers=0))
+
+
+def test_checkpoint_is_plain_and_builds_the_task_again(task, sample, tmp_path):
+    trainer = make_trainer(max_steps=1, limit_val_batches=0)
+    trainer.fit(task, sample)
+    trainer.save_checkpoint(tmp_path / "a.ckpt")
+    torch.load(tmp_path / "a.ckpt", weights_only=True)
+    again = SemanticSegmentation.load_from_checkpoint(tmp_path / "a.ckpt")
+    assert again.classes == task.classes
+    assert again.preprocessing == task.preprocessing
+    images = torch.randn(1, 3, 37, 53)
+    with torch.no_grad():
+        assert torch.equal(again.eval()(images), task.eval()(images))
+    assert SemanticSegmentation.load_from_checkpoint(tmp_path / "a.ckpt", auxiliary_weight=0.1).auxiliary_weight == 0.1
+
+
+def test_a_model_that_cannot_be_written_down_is_refused_before_training(sample):
+    class Bare(nn.Module):
+        feature_specs = (FeatureSpec(3, 1),)
+
+        def forward(self, images):
+            return [images]
+
+    class Head(RecordsSettings, nn.Module):
+        stride = 1
+
+        def __init__(self, features, num_classes):
+            super().__init__()
+            self.conv = nn.Conv2d(3, num_classes, 1)
+
+        def forward(self, features):
+            return self.conv(features[0])
+
+    task = SemanticSegmentation(Segmenter(Bare(), Head, num_classes=8), sample.classes)
+    with pytest.raises(ValueError, match="encoder"):
+        make_trainer(max_steps=1).fit(task, sample)
