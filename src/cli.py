@@ -66,9 +66,9 @@ class SegmentationCLI(LightningCLI):
         parser.set_defaults({"weights_only": True})
         parser.add_argument("--name", type=str | None, default=None, help="Name of the run; null: the first config's.")
         parser.add_argument("--runs", type=str, default="runs", help="Folder of all runs: <runs>/<name>/<time>/.")
+        parser.add_lightning_class_args(BestAndLast, "checkpoint")
+        parser.add_lightning_class_args(ImagePanels, "panels")
         if subcommand == "fit":
-            parser.add_lightning_class_args(BestAndLast, "checkpoint")
-            parser.add_lightning_class_args(ImagePanels, "panels")
             parser.link_arguments("data.num_classes", NUM_CLASSES, apply_on="instantiate")
             for name in ("classes", "preprocessing"):
                 parser.link_arguments(
@@ -135,11 +135,11 @@ class SegmentationCLI(LightningCLI):
             kwargs["logger"] = config.get("logger") or False
         else:
             callbacks += [LearningCurves()] if self.subcommand == "fit" else [ClassTable()]
+            folder = run_folder(self._get(self.config, "runs"), self._get(self.config, "name") or "run")
             if config.get("logger") in (None, True):
-                folder = run_folder(self._get(self.config, "runs"), self._get(self.config, "name") or "run")
-                kwargs["logger"] = [
-                    logger(folder.parent, name="", version=folder.name) for logger in (TensorBoardLogger, CSVLogger)
-                ]
+                loggers = (TensorBoardLogger, CSVLogger)
+                kwargs["logger"] = [logger(folder.parent, name="", version=folder.name) for logger in loggers]
+            kwargs["default_root_dir"] = config.get("default_root_dir") or str(folder)
         if config.get("enable_checkpointing") is False:
             self._parser(self.subcommand).callback_keys.remove("checkpoint")
         return super().instantiate_trainer(callbacks=callbacks, **kwargs)
@@ -211,6 +211,20 @@ def run_folder(runs: str, name: str) -> Path:
     return next(folder for folder in candidates if not folder.exists())
 
 
+def users_error(error: BaseException | None) -> BaseException | None:
+    """The error among ``error`` and its causes that this package raised about its input; None where there is none.
+
+    Args:
+        error: what ended a run.
+    """
+    while error is not None:
+        raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+        if isinstance(error, ValueError | FileNotFoundError) and PACKAGE in raised_in.parents:
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def quiet() -> None:
     """Leave out warnings that say nothing to a user."""
     for message in UNHELPFUL:
@@ -229,8 +243,7 @@ def main(subcommand: str | None = None) -> None:
     quiet()
     try:
         SegmentationCLI(subcommand)
-    except (ValueError, FileNotFoundError) as error:
-        raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-        if PACKAGE not in raised_in.parents:
+    except Exception as error:
+        if (said := users_error(error)) is None:
             raise
-        sys.exit(f"error: {error}")
+        sys.exit(f"error: {said}")

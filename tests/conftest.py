@@ -67,6 +67,8 @@ def tiny_config(sample_root: Path, tmp_path: Path) -> Path:
                 auxiliary:
                   class_path: src.models.FCNHead
                   init_args: {{channels: 8}}
+            optimizer:
+              class_path: src.optim.SwinRecipe
         data:
           class_path: src.data.Sample
           init_args: {{root: {sample_root}, batch_size: 2, crop_size: 32, num_workers: 0}}
@@ -74,6 +76,7 @@ def tiny_config(sample_root: Path, tmp_path: Path) -> Path:
           accelerator: cpu
           max_steps: 2
           limit_val_batches: 2
+          limit_test_batches: 2
           num_sanity_val_steps: 0
           enable_progress_bar: false
           enable_model_summary: false

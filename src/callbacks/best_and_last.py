@@ -1,5 +1,7 @@
 """The checkpoints of a run."""
 
+from pathlib import Path
+
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
@@ -19,7 +21,6 @@ class BestAndLast(ModelCheckpoint):
             filename="best",
             monitor=monitor,
             mode=mode,
-            save_last=True,
             enable_version_counter=False,
             auto_insert_metric_name=False,
         )
@@ -35,3 +36,16 @@ class BestAndLast(ModelCheckpoint):
         if self.dirpath is None and trainer.log_dir is not None:
             self.dirpath = trainer.log_dir
         super().setup(trainer, pl_module, stage)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Writes ``best.ckpt`` where the score is the best so far, and ``last.ckpt`` in any case.
+
+        Args:
+            trainer: the trainer.
+            pl_module: the task.
+        """
+        super().on_validation_end(trainer, pl_module)
+        if trainer.state.fn == "fit" and self.dirpath and not (trainer.sanity_checking or trainer.fast_dev_run):
+            # lightning's own save_last writes only where the score got better
+            self.last_model_path = str(Path(self.dirpath, "last.ckpt"))
+            trainer.save_checkpoint(self.last_model_path)

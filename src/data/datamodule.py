@@ -32,7 +32,9 @@ class SegmentationDataModule(LightningDataModule):
 
     Files in a format that Pillow does not read need the static methods ``read_image`` or ``read_mask`` too. Random
     choices follow from ``seed`` alone, so that the number of workers changes nothing. Use the trainer with
-    ``use_distributed_sampler=False``: the loaders share out the images themselves.
+    ``use_distributed_sampler=False``: the loaders share out the images themselves. The attribute ``classes`` is the
+    list without ignored classes, in the order of a model's outputs; ``preprocessing`` may be replaced until a loader
+    is made.
 
     Args:
         classes: the classes; their ids are the values in the mask files.
@@ -46,10 +48,6 @@ class SegmentationDataModule(LightningDataModule):
         augmentation: how training images are varied.
         num_workers: processes that read images for each loader.
         seed: of the order of the images, the augmentation and the choice of validation images, 0 or more.
-
-    Attributes:
-        classes: the class list, in the order of a model's outputs.
-        preprocessing: as given; may be replaced until a loader is made.
 
     Raises:
         ValueError: an argument is out of range.

@@ -86,7 +86,7 @@ def draw_picture(seed: int, index: int) -> tuple[np.ndarray, np.ndarray]:
     _draw_plaza(canvas, horizon)
     for _ in range(rng.integers(1, 4)):
         _draw_bush(canvas, horizon)
-    for _ in range(rng.integers(1, 4)):
+    for _ in range(rng.integers(2, 5)):
         _draw_ball(canvas)
     if rng.random() < 0.5:
         _draw_sign(canvas)
@@ -142,7 +142,7 @@ def _draw_bush(canvas: Canvas, horizon: float) -> None:
 
 def _draw_ball(canvas: Canvas) -> None:
     rng, (height, width) = canvas.rng, canvas.mask.shape
-    radius = min(height, width) * rng.uniform(0.06, 0.13)
+    radius = min(height, width) * rng.uniform(0.08, 0.15)
     row, column = height * rng.uniform(0.1, 0.95), width * rng.uniform(0.05, 0.95)
     inside = np.hypot(canvas.rows - row, canvas.columns - column) < radius
     shine = np.hypot(canvas.rows - row + radius * 0.4, canvas.columns - column + radius * 0.4)

@@ -20,6 +20,7 @@ FORMAT_VERSION = 1
 """Rises when the section changes so that older releases cannot read it."""
 
 _PREFIX = "model."
+_COMPILED = "_orig_mod."  # what torch.compile puts into the names
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def read_checkpoint(path: str | Path) -> CheckpointContents:
         classes=ClassList.from_dict(section["classes"]),
         preprocessing=Preprocessing.from_dict(section["preprocessing"]),
         state_dict={
-            name.removeprefix(_PREFIX): value
+            name.removeprefix(_PREFIX).replace(_COMPILED, ""): value
             for name, value in checkpoint["state_dict"].items()
             if name.startswith(_PREFIX)
         },
@@ -107,19 +108,24 @@ def _loaded(path: str | Path) -> dict[str, Any]:
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError, OSError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(
-            f"{path} cannot be read as a checkpoint ({str(error).splitlines()[0]}); it may be cut or of another program."
+            f"{path} cannot be read as a checkpoint ({reason}); it may be cut or of another program."
         ) from error
 
 
 def _section(checkpoint: Any, path: str | Path) -> dict[str, Any]:
-    if not isinstance(checkpoint, dict) or SECTION not in checkpoint:
+    if not isinstance(checkpoint, dict) or not isinstance(checkpoint.get(SECTION), dict):
         raise ValueError(
             f"{path} must be a checkpoint of this toolkit, got a file without `{SECTION}`; train one with src.fit."
         )
     section = checkpoint[SECTION]
-    if section["format_version"] > FORMAT_VERSION:
+    version = section.get("format_version", 0)
+    if version > FORMAT_VERSION:
         raise ValueError(
-            f"{path} must have a format version up to {FORMAT_VERSION}, got {section['format_version']}; update the toolkit."
+            f"{path} must have a format version up to {FORMAT_VERSION}, got {version}; update the toolkit to read it."
         )
+    missing = [key for key in ("model", "classes", "preprocessing") if key not in section]
+    if missing or "state_dict" not in checkpoint:
+        raise ValueError(f"{path} is damaged: it lacks {', '.join(missing) or 'state_dict'}; take another checkpoint.")
     return section

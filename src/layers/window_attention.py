@@ -136,9 +136,12 @@ class WindowAttention(nn.Module):
             q, k, v = qkv.flatten(1, 2)  # (B * M, heads, N, d)
             mask = bias[None]
         else:
-            q, k, v = qkv.flatten(2, 3)  # (B, M * heads, N, d)
+            # flattened one by one, so that v can be kept for the backward pass without q and k
+            q, k, v = (part.flatten(1, 2) for part in qkv)  # (B, M * heads, N, d)
             apart = regions[..., :, None] != regions[..., None, :]  # (1 or B, M, N, N)
-            mask = bias.masked_fill(apart[:, :, None], -torch.inf).flatten(1, 2)  # (1 or B, M * heads, N, N)
+            # finite, for a kernel may meet a block of keys that are all left out
+            never = torch.finfo(bias.dtype).min / 2
+            mask = bias.masked_fill(apart[:, :, None], never).flatten(1, 2)  # (1 or B, M * heads, N, N)
         dropout = self.attn_drop_rate if self.training else 0.0
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
         attended = attended.view(batch, count, self.num_heads, tokens, -1)

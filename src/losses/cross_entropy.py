@@ -3,22 +3,20 @@
 Shapes: B images of H x W pixels, K classes, logits of h x w cells.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from src.layers.bands import BAND_BYTES, Size, bands, resized_band
+from src.layers.banded_sum import banded_sum
 
 
 class CrossEntropy(nn.Module):
     """Mean cross-entropy of logits resized bilinearly to the masks' size.
 
-    The logits are resized and scored a band of rows at a time; a band is made again for the gradient.
+    The logits are resized and scored a band of rows at a time, and so is their gradient.
 
     Args:
         ignore_index: the mask value without a label; must not be a class.
@@ -26,7 +24,7 @@ class CrossEntropy(nn.Module):
             in torch) or ``all`` pixels, the ignored ones too, as in the published recipe.
         class_weights: a weight for each class, by which its pixels' loss is multiplied; None for 1 each.
         label_smoothing: fraction of the target that is spread evenly over the classes, 0 to 1.
-        max_bytes: bytes of upsampled logits to hold at a time.
+        max_bytes: bytes of upsampled logits to hold at a time; None: as fits the device, see ``bands``.
 
     Raises:
         ValueError: an argument is out of its range.
@@ -38,7 +36,7 @@ class CrossEntropy(nn.Module):
         mean: Literal["labelled", "all"] = "labelled",
         class_weights: Sequence[float] | None = None,
         label_smoothing: float = 0.0,
-        max_bytes: int = BAND_BYTES,
+        max_bytes: int | None = None,
     ) -> None:
         super().__init__()
         if mean not in ("labelled", "all"):
@@ -68,24 +66,23 @@ class CrossEntropy(nn.Module):
                 ``ignore_index`` does not fit the number of classes.
         """
         self._check(logits, masks)
-        size = (masks.shape[-2], masks.shape[-1])
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        weights = None if self.class_weights is None else logits.new_tensor(self.class_weights, dtype=dtype)
-        band_sum = functools.partial(checkpoint, self._band_sum, use_reentrant=False, preserve_rng_state=False)
-        sums = [band_sum(logits, masks, weights, band) for band in bands(logits, size, max_bytes=self.max_bytes)]
-        divisor = self._divisor(masks, weights)
-        return torch.stack(sums).sum() / divisor.where(divisor > 0, 1)
+        weights = None
+        if self.class_weights is not None:
+            weights = logits.new_tensor(self.class_weights, dtype=torch.promote_types(logits.dtype, torch.float32))
 
-    def _band_sum(self, logits: Tensor, masks: Tensor, weights: Tensor | None, band: Size) -> Tensor:
-        scores = resized_band(logits, band, (masks.shape[-2], masks.shape[-1]))
-        return F.cross_entropy(
-            scores.permute(0, 2, 3, 1).flatten(0, 2),  # (B, K, rows, W) -> (B * rows * W, K), no copy
-            masks[:, slice(*band)].flatten(),
-            weight=weights,
-            ignore_index=self.ignore_index,
-            reduction="sum",
-            label_smoothing=self.label_smoothing,
-        )
+        def band_loss(scores: Tensor, rows: slice) -> Tensor:
+            return F.cross_entropy(
+                scores.permute(0, 2, 3, 1).flatten(0, 2),  # (B, K, rows, W) -> (B * rows * W, K), no copy
+                masks[:, rows].flatten(),
+                weight=weights,
+                ignore_index=self.ignore_index,
+                reduction="sum",
+                label_smoothing=self.label_smoothing,
+            )
+
+        total = banded_sum(logits, (masks.shape[-2], masks.shape[-1]), band_loss, self.max_bytes)
+        divisor = self._divisor(masks, weights)
+        return total / divisor.where(divisor > 0, 1)
 
     def _divisor(self, masks: Tensor, weights: Tensor | None) -> Tensor:
         if self.mean == "all":

@@ -54,7 +54,7 @@ def test_other_values_are_named_with_file_and_options(dtype: type, value: int):
 
 def test_classes_must_leave_room_for_the_ignore_index():
     assert len(LabelEncoder(classes(*range(255))).classes) == 255
-    with pytest.raises(ValueError, match="data.classes must leave 1 to 255 classes.*got 460"):
+    with pytest.raises(ValueError, match=r"data.classes must leave 1 to 255 classes.*got 460"):
         LabelEncoder(classes(*range(460)))
     with pytest.raises(ValueError, match="got 0"):
         LabelEncoder(classes(3), ignored_ids=[3])

@@ -52,31 +52,39 @@ def test_state_counts_what_was_taken_and_is_used_once(tmp_path: Path, num_worker
     assert len(list(other)) == len(batches)
 
 
-@pytest.mark.parametrize(
-    ("whole", "half"),
-    [({"max_steps": 8}, {"max_steps": 8, "limit_train_batches": 5}), ({"max_epochs": 4}, {"max_steps": 5})],
-    ids=["run counted in steps", "run counted in epochs"],
-)
-def test_a_resumed_run_sees_what_an_uninterrupted_one_sees(tmp_path: Path, whole: dict, half: dict):
-    uninterrupted = Recorder()
-    trainer(tmp_path, **whole).fit(uninterrupted, data(tmp_path))
+class PowerFailedError(Exception):
+    """The run ended in between."""
 
-    class Stop(pl.Callback):
-        def on_train_batch_end(self, running: pl.Trainer, *_: Any) -> None:
-            if running.global_step == 5:
-                running.save_checkpoint(tmp_path / "stopped.ckpt")
-                running.should_stop = True
 
-    first, second = Recorder(), Recorder()
-    trainer(tmp_path, **whole, callbacks=[Stop()], min_steps=1).fit(first, data(tmp_path))
+class Interrupt(pl.Callback):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        if trainer.global_step == 5:
+            trainer.save_checkpoint(self.path)
+            raise PowerFailedError
+
+
+@pytest.mark.filterwarnings("ignore:You passed in a `val_dataloader`")
+@pytest.mark.parametrize("length", [{"max_steps": 8}, {"max_epochs": 4}], ids=["steps", "epochs"])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_resumed_run_sees_what_an_uninterrupted_one_sees(tmp_path: Path, length: dict, num_workers: int):
+    uninterrupted, first, second = Recorder(), Recorder(), Recorder()
+    trainer(tmp_path, **length).fit(uninterrupted, data(tmp_path))
+    path = tmp_path / "stopped.ckpt"
+    with pytest.raises(PowerFailedError):
+        trainer(tmp_path, **length, callbacks=[Interrupt(path)]).fit(first, data(tmp_path, num_workers))
+    trainer(tmp_path, **length).fit(second, data(tmp_path, num_workers), ckpt_path=path, weights_only=True)
     assert len(first.seen) == 10
-    trainer(tmp_path, **whole).fit(second, data(tmp_path), ckpt_path=tmp_path / "stopped.ckpt")
     assert first.seen + second.seen == uninterrupted.seen
 
 
 def test_validation_comes_at_fractions_of_the_run(tmp_path: Path):
     class Checked(Recorder):
-        steps: list[int] = []
+        def __init__(self) -> None:
+            super().__init__()
+            self.steps: list[int] = []
 
         def validation_step(self, batch: Batch, batch_idx: int) -> None:
             if batch_idx == 0 and not self.trainer.sanity_checking:

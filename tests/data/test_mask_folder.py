@@ -33,7 +33,7 @@ def test_validation_may_have_folders_of_its_own(tmp_path: Path):
     data = MaskFolder(**folders, val_images=own["images"], val_masks=own["masks"])
     assert len(names(data, "train")) == 10
     assert [pair.image.parent for pair in data.pairs("val")] == [tmp_path / "val" / "images"] * 3
-    with pytest.raises(ValueError, match="data.val_images and data.val_masks must be given together"):
+    with pytest.raises(ValueError, match=r"data.val_images and data.val_masks must be given together"):
         MaskFolder(**folders, val_images=own["images"])
 
 
@@ -65,7 +65,7 @@ def test_mask_suffix_is_used(tmp_path: Path):
     for path in sorted(Path(folders["masks"]).iterdir()):
         path.rename(path.with_name(f"{path.stem}_mask.png"))
     assert len(names(MaskFolder(**folders, mask_suffix="_mask"), "train")) == 8
-    with pytest.raises(ValueError, match="or give data.mask_suffix"):
+    with pytest.raises(ValueError, match=r"or give data.mask_suffix"):
         MaskFolder(**folders).setup("fit")
 
 
@@ -76,7 +76,7 @@ def test_one_image_cannot_be_shared_out(tmp_path: Path):
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0])
 def test_a_fraction_outside_its_range_is_refused(tmp_path: Path, fraction: float):
-    with pytest.raises(ValueError, match="data.val_fraction must be above 0 and below 1"):
+    with pytest.raises(ValueError, match=r"data.val_fraction must be above 0 and below 1"):
         MaskFolder(**mask_folders(tmp_path, SIZES), val_fraction=fraction)
 
 

@@ -85,7 +85,7 @@ def test_mask_suffix_tells_masks_from_images_in_one_folder(tmp_path: Path):
         ("a.jpg", tmp_path / "a_mask.png"),
         ("b.jpg", tmp_path / "b_mask.png"),
     ]
-    with pytest.raises(ValueError, match="one file a name|same names"):
+    with pytest.raises(ValueError, match=r"one file a name|same names"):
         match_pairs(tmp_path / ".", tmp_path, mask_suffix="_labels")
 
 

@@ -19,7 +19,6 @@ from tests.models.random_weights import randomise
 transformers = pytest.importorskip("transformers")
 
 CLASSES = 11
-LR = 2e-3
 
 
 def small(window_size=7):
@@ -80,7 +79,7 @@ def test_logits_and_labels_of_the_tiny_model_equal_transformers(size):
     assert (label_map(logits, size) == expected.argmax(1)).float().mean() > 0.9999
 
 
-def optimizers(model, peer):
+def optimizers(model, peer, lr):
     def exempt(name):
         return name.startswith("backbone.") and ("norm" in name or "relative_position_bias_table" in name)
 
@@ -89,7 +88,7 @@ def optimizers(model, peer):
         for free, decay in ((False, 0.01), (True, 0.0))
     ]
     ours = parameter_groups(model, 0.01)
-    return [torch.optim.AdamW(each, lr=LR, betas=(0.9, 0.999)) for each in (ours, groups)]
+    return [torch.optim.AdamW(each, lr=lr, betas=(0.9, 0.999)) for each in (ours, groups)]
 
 
 def random_batch(seed):
@@ -100,14 +99,18 @@ def random_batch(seed):
     return torch.randn(2, 3, 96, 96, generator=generator), masks
 
 
-def test_twenty_training_steps_have_transformers_losses():
-    model = small().train()
+# Beyond the recipe's learning rate single precision drifts from itself: AdamW makes full steps of rounding errors in
+# gradients that are almost zero, so only double precision can tell.
+@pytest.mark.parametrize(("dtype", "lr", "tolerance"), [(torch.float32, 6e-5, 1e-4), (torch.float64, 6e-4, 1e-10)])
+def test_twenty_training_steps_have_transformers_losses(dtype, lr, tolerance):
+    model = small().train().to(dtype)
     peer = peer_of(model)
     criterion = CrossEntropy(ignore_index=255)
-    optimizer, peer_optimizer = optimizers(model, peer)
+    optimizer, peer_optimizer = optimizers(model, peer, lr)
     losses, peer_losses = [], []
     for step in range(20):
         images, masks = random_batch(step % 4)
+        images = images.to(dtype)
         output = model(images)
         loss = criterion(output.logits, masks) + 0.4 * criterion(output.auxiliary_logits, masks)
         peer_loss = peer(images, labels=masks).loss
@@ -117,8 +120,8 @@ def test_twenty_training_steps_have_transformers_losses():
             each_optimizer.step()
         losses.append(loss.item())
         peer_losses.append(peer_loss.item())
-    assert losses == pytest.approx(peer_losses, rel=1e-4)
-    assert losses[-1] < losses[0] - 0.1
+    assert losses == pytest.approx(peer_losses, rel=tolerance)
+    assert losses[-1] < losses[0] - 0.01
 
 
 @pytest.mark.parametrize(("size", "batch"), [((32, 32), 2), ((36, 60), 2), ((8, 8), 1)])

@@ -1,0 +1,227 @@
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+
+from src.cli import CONFIGS, SegmentationCLI, arranged, checkpoint_path, find_config, run_folder
+from src.inference.checkpoint import read_checkpoint
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["src"])
+    return tmp_path
+
+
+@pytest.fixture
+def fit(tiny_config):
+    return lambda *arguments: SegmentationCLI("fit", ["--config", str(tiny_config), *arguments])
+
+
+@pytest.fixture
+def checkpoint(fit) -> str:
+    return fit().trainer.checkpoint_callback.best_model_path
+
+
+def printed(capsys, *arguments: str) -> dict:
+    with pytest.raises(SystemExit) as end:
+        SegmentationCLI(arguments[0], [*arguments[1:], "--print_config"])
+    assert end.value.code == 0
+    return yaml.safe_load(capsys.readouterr().out)
+
+
+def test_fit_leaves_checkpoints_logs_panels_curves_and_config_in_the_runs_folder(fit):
+    run = Path(fit().trainer.log_dir)
+    assert run.parts[:2] == ("runs", "tiny")
+    names = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
+    assert {"best.ckpt", "last.ckpt", "metrics.csv", "curves.png", "config.yaml"} < names
+    assert any(name.startswith("panels/") for name in names)
+    assert any(name.startswith("events.out.tfevents") for name in names)
+    with (run / "metrics.csv").open() as file:
+        columns = csv.DictReader(file).fieldnames or []
+    assert {"train/loss", "train/lr", "val/miou", "val/iou/sky"} <= set(columns)
+
+
+def test_a_second_run_has_a_folder_of_its_own(fit):
+    assert len({fit().trainer.log_dir, fit().trainer.log_dir}) == 2
+
+
+def test_saved_config_runs_again_and_keeps_the_name(fit):
+    first = fit("--model.optimizer.lr", "0.01").trainer
+    again = SegmentationCLI("fit", ["--config", f"{first.log_dir}/config.yaml"])
+    assert Path(again.trainer.log_dir).parent == Path(first.log_dir).parent
+    assert again.model.optimizer.lr == 0.01
+    assert again.trainer.callback_metrics["train/loss"] == first.callback_metrics["train/loss"]
+
+
+def test_class_count_and_list_come_from_the_data_whatever_flags_say_of_the_model(fit):
+    for flags in ([], ["--model.model.encoder.embed_dim", "16"]):
+        model = fit("--trainer.max_steps", "1", *flags).model
+        assert model.model.num_classes == 8
+        assert model.classes.names[0] == "sky"
+
+
+@pytest.mark.parametrize("flags_first", [True, False])
+def test_flags_win_wherever_they_stand(tiny_config, capsys, flags_first):
+    flag, config = ["--trainer.max_steps=3"], ["--config", str(tiny_config)]
+    arguments = [*flag, *config] if flags_first else [*config, *flag]
+    assert printed(capsys, "fit", *arguments)["trainer"]["max_steps"] == 3
+
+
+def test_a_later_config_wins_over_an_earlier_one(tiny_config, capsys, tmp_path):
+    (tmp_path / "more.yaml").write_text("trainer: {max_steps: 7}\ndata: {init_args: {batch_size: 5}}\n")
+    config = printed(capsys, "fit", "--config", str(tiny_config), "--config", "more.yaml")
+    assert config["trainer"]["max_steps"] == 7
+    assert config["data"]["init_args"]["batch_size"] == 5
+    assert config["data"]["init_args"]["crop_size"] == 32
+
+
+def test_references_follow_other_files_and_flags(tiny_config, capsys, tmp_path):
+    (tmp_path / "derived.yaml").write_text("panels: {height: '${data.init_args.crop_size}'}\n")
+    configs = ["--config", str(tiny_config), "--config", "derived.yaml"]
+    assert printed(capsys, "fit", *configs)["panels"]["height"] == 32
+    assert printed(capsys, "fit", *configs, "--data.crop_size", "48")["panels"]["height"] == 48
+
+
+def test_configs_are_found_as_given_first_then_beside_the_package(tmp_path):
+    assert find_config("sample.yaml") == CONFIGS / "sample.yaml"
+    assert find_config("model/small.yaml") == CONFIGS / "model" / "small.yaml"
+    (tmp_path / "sample.yaml").write_text("{}")
+    assert find_config("sample.yaml") == Path("sample.yaml")
+    with pytest.raises(FileNotFoundError, match=r"got 'no\.yaml'; there are: .*ade20k\.yaml.*model/small\.yaml"):
+        find_config("no.yaml")
+
+
+def test_the_subcommand_and_configs_come_first():
+    config = str(CONFIGS / "sample.yaml")
+    words = ["fit", "--a", "1", "--config", "sample.yaml", "--b=2", "-c", "sample.yaml", "--config=sample.yaml"]
+    assert arranged(words) == ["fit", *[f"--config={config}"] * 3, "--a", "1", "--b=2"]
+    assert arranged(["--help"]) == ["--help"]
+
+
+def test_the_checkpoint_is_the_last_that_is_named(tmp_path):
+    (tmp_path / "a.yaml").write_text("ckpt_path: a.ckpt")
+    (tmp_path / "b.yaml").write_text("ckpt_path: null")
+    assert checkpoint_path(["predict"], ["a.yaml", "b.yaml"]) == "a.ckpt"
+    assert checkpoint_path(["predict", "--ckpt_path", "b.ckpt"], ["a.yaml"]) == "b.ckpt"
+    assert checkpoint_path(["predict", "--ckpt_path=c.ckpt"], []) == "c.ckpt"
+    assert checkpoint_path(["fit"], []) is None
+
+
+def test_run_folders_do_not_meet(tmp_path):
+    first = run_folder("r", "n")
+    first.mkdir(parents=True)
+    second = run_folder("r", "n")
+    assert first != second
+    assert first.parent == second.parent == Path("r/n")
+
+
+def test_validate_and_test_score_with_the_same_code_and_write_the_table(checkpoint, tiny_config, capsys):
+    arguments = ["--config", str(tiny_config), "--ckpt_path", checkpoint]
+    validated = SegmentationCLI("validate", arguments).trainer
+    tested = SegmentationCLI("test", arguments).trainer
+    val, test = validated.callback_metrics, tested.callback_metrics
+    assert {name.partition("/")[2]: float(value) for name, value in val.items()} == pytest.approx(
+        {name.partition("/")[2]: float(value) for name, value in test.items()}, nan_ok=True
+    )
+    assert Path(tested.log_dir).parent == Path("runs/tiny-test")
+    with Path(tested.log_dir, "classes.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["class"] for row in rows] == list(read_checkpoint(checkpoint).classes.names)
+    for row in rows:
+        score = float(test[f"test/iou/{row['class']}"])
+        assert row["iou"] == ("" if score != score else f"{score:.4f}")
+    assert f"table of the classes: {tested.log_dir}/classes.csv" in capsys.readouterr().out
+
+
+def test_predict_needs_a_checkpoint_and_images_alone(checkpoint, sample_root):
+    images = sample_root / "images" / "validation"
+    cli = SegmentationCLI(
+        "predict", ["--ckpt_path", checkpoint, "--data.images", str(images), "--output", "masks", "--data.num_workers", "0"]
+    )
+    assert sorted(p.stem for p in Path("masks").iterdir()) == sorted(p.stem for p in images.iterdir())
+    for path in images.iterdir():
+        with Image.open(path) as image, Image.open(Path("masks", path.stem + ".png")) as mask:
+            assert mask.size == image.size
+    assert cli.trainer.predict_loop.predictions == []
+    assert cli.trainer.predict_loop.return_predictions is False
+
+
+def test_predicts_what_validate_scores_with_settings_from_the_checkpoint(fit, sample_root):
+    flags = ["--data.preprocessing.resize", "[200,60]", "--data.preprocessing.mean", "[90,100,110]"]
+    checkpoint = fit(*flags).trainer.checkpoint_callback.best_model_path
+    SegmentationCLI(
+        "predict",
+        ["--ckpt_path", checkpoint, "--data", "src.data.Sample", "--data.root", str(sample_root), "--output", "masks"],
+    )
+    confusion = np.zeros((8, 8), np.int64)
+    config = Path(checkpoint).with_name("config.yaml")
+    validated = SegmentationCLI(
+        "validate", ["--config", str(config), "--ckpt_path", checkpoint, "--trainer.limit_val_batches", "1.0"]
+    )
+    for path in sorted(Path("masks").iterdir()):
+        annotation = sample_root / "annotations" / "validation" / path.name
+        label, prediction = np.asarray(Image.open(annotation)), np.asarray(Image.open(path))
+        labelled = label > 0
+        np.add.at(confusion, (label[labelled] - 1, prediction[labelled]), 1)
+    union = confusion.sum(0) + confusion.sum(1) - confusion.diagonal()
+    miou = np.mean([both / either for both, either in zip(confusion.diagonal(), union, strict=True) if either])
+    assert float(validated.trainer.callback_metrics["val/miou"]) == pytest.approx(miou, abs=1e-6)
+
+
+def test_checkpoint_then_config_then_flags(checkpoint, tiny_config, capsys, tmp_path):
+    base = ["validate", "--config", str(tiny_config), "--ckpt_path", checkpoint]
+    assert printed(capsys, *base)["model"]["init_args"]["auxiliary_weight"] == 0.4
+    (tmp_path / "weight.yaml").write_text("model: {init_args: {auxiliary_weight: 0.7}}")
+    assert printed(capsys, *base, "--config", "weight.yaml")["model"]["init_args"]["auxiliary_weight"] == 0.7
+    flags = ["--config", "weight.yaml", "--model.auxiliary_weight", "0.9"]
+    assert printed(capsys, *base, *flags)["model"]["init_args"]["auxiliary_weight"] == 0.9
+
+
+def test_resumes_the_weights_and_the_step(checkpoint, fit):
+    trainer = fit("--ckpt_path", checkpoint, "--trainer.max_steps", "3").trainer
+    assert trainer.global_step == 3
+
+
+def test_checkpoints_are_read_without_running_code(checkpoint):
+    torch.load(checkpoint, weights_only=True)
+
+
+@pytest.mark.parametrize("flag", ["--trainer.logger=false", "--trainer.enable_checkpointing=false", "--panels.num_images=0"])
+def test_parts_can_be_left_out(fit, flag):
+    assert fit(flag).trainer.global_step == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--config", "no.yaml"], "error: --config must be a YAML file"),
+        (["--config", "custom_masks.yaml", "--data.classes", "no.txt"], "error: data.classes must be a text file"),
+        (["--config", "sample.yaml", "--data.crop_size", "0"], "error: data.crop_size must be at least 1, got 0"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line_without_a_traceback(arguments, said):
+    root = Path(__file__).parents[1]
+    result = subprocess.run(
+        [sys.executable, "-m", "src.fit", *arguments], capture_output=True, text=True, env={"PYTHONPATH": str(root)}
+    )
+    assert result.returncode == 1
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_another_package_called_src_is_named(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "__init__.py").touch()
+    root = Path(__file__).parents[1]
+    code = f"import sys; sys.path.append({str(tmp_path)!r}); sys.argv = ['src', '--help']; import src.cli; src.cli.main()"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
+    assert f"the other one in {tmp_path} is not used" in result.stderr
+    assert "usage" in result.stdout
