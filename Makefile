@@ -16,10 +16,10 @@ test: $(VENV)/.installed-test
 check: format lint types test
 
 format: $(VENV)/.installed-test
-	$(RUN) ruff format --check src tests benchmarks
+	$(RUN) ruff format --check src tests
 
 lint: $(VENV)/.installed-test
-	$(RUN) ruff check src tests benchmarks
+	$(RUN) ruff check src tests
 
 types: $(VENV)/.installed-test
 	$(RUN) mypy

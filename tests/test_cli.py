@@ -144,7 +144,8 @@ def test_validate_and_test_score_with_the_same_code_and_write_the_table(checkpoi
 def test_predict_needs_a_checkpoint_and_images_alone(checkpoint, sample_root):
     images = sample_root / "images" / "validation"
     cli = SegmentationCLI(
-        "predict", ["--ckpt_path", checkpoint, "--data.images", str(images), "--output", "masks", "--data.num_workers", "0"]
+        "predict",
+        ["--ckpt_path", checkpoint, "--data.images", str(images), "--output", "masks", "--data.num_workers", "0"],
     )
     assert sorted(p.stem for p in Path("masks").iterdir()) == sorted(p.stem for p in images.iterdir())
     for path in images.iterdir():
@@ -194,7 +195,9 @@ def test_checkpoints_are_read_without_running_code(checkpoint):
     torch.load(checkpoint, weights_only=True)
 
 
-@pytest.mark.parametrize("flag", ["--trainer.logger=false", "--trainer.enable_checkpointing=false", "--panels.num_images=0"])
+@pytest.mark.parametrize(
+    "flag", ["--trainer.logger=false", "--trainer.enable_checkpointing=false", "--panels.num_images=0"]
+)
 def test_parts_can_be_left_out(fit, flag):
     assert fit(flag).trainer.global_step == 2
 
@@ -221,7 +224,9 @@ def test_another_package_called_src_is_named(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "__init__.py").touch()
     root = Path(__file__).parents[1]
-    code = f"import sys; sys.path.append({str(tmp_path)!r}); sys.argv = ['src', '--help']; import src.cli; src.cli.main()"
+    code = (
+        f"import sys; sys.path.append({str(tmp_path)!r}); sys.argv = ['src', '--help']; import src.cli; src.cli.main()"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
     assert f"the other one in {tmp_path} is not used" in result.stderr
     assert "usage" in result.stdout

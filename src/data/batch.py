@@ -8,7 +8,7 @@ from typing import NotRequired, TypedDict
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 IGNORE_INDEX = 255
 """Stands in masks wherever there is no label."""

@@ -10,7 +10,7 @@ from typing import Any
 
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
 
-import albumentations as A  # noqa: N812
+import albumentations as A
 import cv2
 import numpy as np
 

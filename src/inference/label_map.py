@@ -1,7 +1,7 @@
 """From logits at a model's stride to labels and scores at the size of a picture."""
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor
 
 from src.layers.bands import Size, bands

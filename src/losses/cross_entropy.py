@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from src.layers.banded_sum import banded_sum

@@ -1,7 +1,7 @@
 """Losses of other libraries, which want logits of the masks' size."""
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 Norm = Literal["batch", "group"]

@@ -146,15 +146,15 @@ def imported(path: str) -> Any:
         ) from error
 
 
-def build_recorded(cls: type, *args: Any, **kwargs: Any) -> Any:
-    """An object of ``cls`` that has ``settings``, also where its class knows nothing of them.
+def build_recorded(class_type: type, *args: Any, **kwargs: Any) -> Any:
+    """An object of ``class_type`` that has ``settings``, also where its class knows nothing of them.
 
     Args:
-        cls: the class to build.
+        class_type: the class to build.
         *args: positional arguments, which are not recorded.
         **kwargs: arguments by name, which are recorded unless the class records its own.
     """
-    built = cls(*args, **kwargs)
+    built = class_type(*args, **kwargs)
     if not hasattr(built, "settings"):
-        built.settings = {"class_path": class_path(cls), "init_args": kwargs}
+        built.settings = {"class_path": class_path(class_type), "init_args": kwargs}
     return built

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import segmentation_models_pytorch as smp
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from src.models.features import FeatureSpec, check_channels

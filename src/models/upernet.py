@@ -6,7 +6,7 @@ Shapes: B images, L levels of C_i channels and size h_i x w_i from fine to coars
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from src.models.conv_module import ConvModule, Norm, classifier

@@ -34,7 +34,9 @@ def images(tmp_path):
 
 def test_each_mask_has_the_images_size_and_path_and_the_palette(task, images, tmp_path):
     assert predict(task, images, PredictionWriter(str(tmp_path / "out"))) is None
-    written = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    written = {
+        path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()
+    }
     assert written == {"97x143.png", "deep/er/500x33.png", "1x1.png"}
     for name, size in {"97x143.png": (97, 143), "deep/er/500x33.png": (500, 33), "1x1.png": (1, 1)}.items():
         with Image.open(tmp_path / "out" / name) as mask:

@@ -8,7 +8,7 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import CSVLogger
 from PIL import Image
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from src.callbacks import BestAndLast
 from src.classes import ClassList
@@ -60,7 +60,9 @@ def test_loss_is_the_decoders_plus_the_weighted_auxiliary(tiny_segmenter):
             if isinstance(module, nn.Dropout2d):
                 module.p = 0.0
         task.log = task.log_dict = lambda *args, **kwargs: None
-        task.lr_schedulers = lambda: torch.optim.lr_scheduler.LambdaLR(SwinRecipe().build(task.model, 1)[0], lambda _: 1)
+        task.lr_schedulers = lambda: torch.optim.lr_scheduler.LambdaLR(
+            SwinRecipe().build(task.model, 1)[0], lambda _: 1
+        )
         images, masks = torch.randn(2, 3, 32, 32), torch.randint(0, 3, (2, 32, 32))
         masks[:, :5] = 255
         output = task.model(images)
@@ -113,7 +115,9 @@ def test_logged_keys_are_the_same_whatever_the_data(task, tmp_path):
     keys = []
     for value in (0, 2):
         names = "".join(f"{i} {name}\n" for i, name in enumerate(task.classes.names))
-        folders = folder_of(tmp_path / str(value), [(np.zeros((20, 24, 3), np.uint8), np.full((20, 24), value, np.uint8))] * 2)
+        folders = folder_of(
+            tmp_path / str(value), [(np.zeros((20, 24, 3), np.uint8), np.full((20, 24), value, np.uint8))] * 2
+        )
         Path(folders["classes"]).write_text(names)
         data = MaskFolder(**folders, num_workers=0)
         keys.append(set(make_trainer().validate(task, data, verbose=False)[0]))
