@@ -1,4 +1,4 @@
-"""The command line: Lightning's, with configs found by name, flags that win and checkpoints that describe themselves."""
+"""The command line: Lightning's, with configs found by name, flags that win, checkpoints that describe themselves."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # or albumentations asks the network for its newest version
 
@@ -89,7 +89,7 @@ class SegmentationCLI(LightningCLI):
             parser: the parser with all subcommands.
             args: arguments, or None for those of the process.
         """
-        words = [str(word) for word in (sys.argv[1:] if args is None else args)]
+        words = sys.argv[1:] if args is None else [str(word) for word in cast("list[str]", args)]
         words = arranged([self.default_subcommand, *words] if self.default_subcommand else words)
         configs = [word.partition("=")[2] for word in words if word.startswith("--config=")]
         subcommand = words[0] if words else None

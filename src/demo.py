@@ -25,8 +25,8 @@ def run(subcommand: str, *arguments: str) -> SegmentationCLI:
 def main() -> None:
     """Train, validate and predict; exits with an error where the model has not learned."""
     quiet()
-    trainer = run("fit", "--config", "sample.yaml").trainer
-    best, folder = str(trainer.checkpoint_callback.best_model_path), Path(str(trainer.log_dir))
+    folder = Path(str(run("fit", "--config", "sample.yaml").trainer.log_dir))
+    best = str(folder / "best.ckpt")
     validation = run("validate", "--config", "sample.yaml", "--ckpt_path", best).trainer
     images, masks = DEFAULT_ROOT / "images" / "validation", folder / "masks"
     run(

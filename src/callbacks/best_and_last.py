@@ -45,7 +45,7 @@ class BestAndLast(ModelCheckpoint):
             pl_module: the task.
         """
         super().on_validation_end(trainer, pl_module)
-        if trainer.state.fn == "fit" and self.dirpath and not (trainer.sanity_checking or trainer.fast_dev_run):
+        if trainer.state.fn == "fit" and self.dirpath and not trainer.sanity_checking:
             # lightning's own save_last writes only where the score got better
             self.last_model_path = str(Path(self.dirpath, "last.ckpt"))
             trainer.save_checkpoint(self.last_model_path)

@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from typing import cast
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
@@ -9,6 +10,7 @@ from rich.table import Table
 
 from src.files import written_beside
 from src.metrics import Scores
+from src.tasks import SemanticSegmentation
 
 HEADINGS = ("class", "iou", "accuracy", "pixels")
 
@@ -39,10 +41,11 @@ class ClassTable(Callback):
         self._show(trainer, pl_module)
 
     def _show(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not trainer.is_global_zero or not isinstance(pl_module.scores, Scores):
+        task = cast("SemanticSegmentation", pl_module)
+        if task.scores is None or not trainer.is_global_zero:
             return
-        rows = class_rows(pl_module.classes.names, pl_module.scores)
-        table = Table(*HEADINGS, title=f"mIoU {pl_module.scores.miou:.4f}")
+        rows = class_rows(task.classes.names, task.scores)
+        table = Table(*HEADINGS, title=f"mIoU {task.scores.miou:.4f}")
         for row in rows:
             table.add_row(*row)
         Console().print(table)
@@ -53,7 +56,7 @@ class ClassTable(Callback):
             print(f"table of the classes: {path}")
 
 
-def class_rows(names: tuple[str, ...], scores: Scores) -> list[tuple[str, str, str, str]]:
+def class_rows(names: tuple[str, ...], scores: Scores) -> list[tuple[str, ...]]:
     """One row of text for each class: name, IoU, accuracy, labelled pixels.
 
     Args:

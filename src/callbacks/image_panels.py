@@ -1,7 +1,7 @@
 """Image, label and prediction side by side, while a run goes on."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from src.data.batch import Batch
 from src.files import written_beside
 from src.inference.drawing import coloured
 from src.preprocessing import Preprocessing
+from src.tasks import SemanticSegmentation
 
 
 class ImagePanels(Callback):
@@ -58,17 +59,18 @@ class ImagePanels(Callback):
         Args:
             trainer: the trainer.
             pl_module: the task, with ``classes`` and ``preprocessing``.
-            outputs: one label map ``(H_i, W_i)`` for each image.
+            outputs: under ``labels`` one label map ``(H_i, W_i)`` for each image.
             batch: images and masks.
             batch_idx: place in the epoch.
             dataloader_idx: place among the loaders.
         """
-        for index in range(min(len(outputs), self.num_images - len(self._rows))):
+        task, predictions = cast("SemanticSegmentation", pl_module), outputs["labels"]
+        for index in range(min(len(predictions), self.num_images - len(self._rows))):
             height, width = batch["sizes"][index]
             pictures = [
-                shown(batch["images"][index, :, :height, :width], pl_module.preprocessing),
-                coloured(batch["masks"][index].cpu().numpy(), pl_module.classes.palette),
-                coloured(outputs[index].cpu().numpy(), pl_module.classes.palette),
+                shown(batch["images"][index, :, :height, :width], task.preprocessing),
+                coloured(batch["masks"][index].cpu().numpy(), task.classes.palette),
+                coloured(predictions[index].cpu().numpy(), task.classes.palette),
             ]
             self._rows.append(np.concatenate([self._scaled(picture) for picture in pictures], axis=1))
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import cast
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import BasePredictionWriter
@@ -13,6 +14,7 @@ from src.data.batch import Batch
 from src.data.image_io import read_image
 from src.files import written_beside
 from src.inference.drawing import overlaid, palette_image
+from src.tasks import SemanticSegmentation
 
 
 class PredictionWriter(BasePredictionWriter):
@@ -42,7 +44,8 @@ class PredictionWriter(BasePredictionWriter):
             trainer: the trainer, whose predict loader has a data set with ``pairs``.
             pl_module: the task.
         """
-        self._images = {pair.name: pair.image for pair in trainer.predict_dataloaders.dataset.pairs}
+        pairs = trainer.predict_dataloaders.dataset.pairs  # type: ignore[union-attr]
+        self._images = {pair.name: pair.image for pair in pairs}
         self._names = mask_names(list(self._images))
         written = {(self.output / f"{name}.png").resolve() for name in self._names.values()}
         for image in self._images.values():
@@ -73,7 +76,7 @@ class PredictionWriter(BasePredictionWriter):
             batch_idx: place in the epoch.
             dataloader_idx: place among the loaders.
         """
-        palette = pl_module.classes.palette
+        palette = cast("SemanticSegmentation", pl_module).classes.palette
         for name, labels in zip(batch["names"], prediction, strict=True):
             pixels = labels.cpu().numpy()
             self._write(palette_image(pixels, palette), f"{self._names[name]}.png")

@@ -74,7 +74,8 @@ class Segmenter(nn.Module):
         Raises:
             ValueError: a part does not tell how it was built.
         """
-        arguments: dict[str, Any] = {"encoder": _recorded(self.encoder, "model.encoder", _options(type(self.encoder)))}
+        bare = {} if not inspect.signature(type(self.encoder)).parameters else None
+        arguments: dict[str, Any] = {"encoder": _recorded(self.encoder, "model.encoder", bare)}
         for name, options in self._options.items():
             head = getattr(self, name)
             arguments[name] = None if head is None else _recorded(head, f"model.{name}", options)

@@ -27,9 +27,10 @@ from src.preprocessing import Preprocessing
 class SemanticSegmentation(RecordsSettings, LightningModule):
     """Trains a segmenter on images and masks, scores it, and predicts label maps.
 
-    Logged: ``train/loss``, ``train/loss_decoder``, ``train/loss_auxiliary``, ``train/lr``; and with ``val/`` or ``test/``
-    before it, from one confusion matrix over the whole set at the labels' original size, ``miou``, ``accuracy``,
-    ``mean_accuracy`` and ``iou/<class>`` for every class (NaN where a class is in no label and no prediction).
+    Logged: ``train/loss``, ``train/loss_decoder``, ``train/loss_auxiliary``, ``train/lr``; and with ``val/`` or
+    ``test/`` before it, from one confusion matrix over the whole set at the labels' original size, ``miou``,
+    ``accuracy``, ``mean_accuracy`` and ``iou/<class>`` for every class (NaN where a class is in no label and no
+    prediction).
 
     Args:
         model: the network.
@@ -87,15 +88,24 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
             batch: images and masks of one size.
             batch_idx: place in the epoch.
         """
+        losses = self.losses(batch)
+        self.log_dict({f"train/{name}": value.detach() for name, value in losses.items()}, prog_bar=True)
+        self.log("train/lr", self.trainer.optimizers[0].param_groups[0]["lr"])
+        return losses["loss"]
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """``loss``, the weighted sum, and its parts ``loss_decoder`` and, where there is one, ``loss_auxiliary``.
+
+        Args:
+            batch: images and masks of one size.
+        """
         output = self.model(batch["images"], batch["sizes"])
-        losses = {"loss_decoder": self.loss(output.logits, batch["masks"])}
-        if output.auxiliary_logits is not None:
-            losses["loss_auxiliary"] = self.loss(output.auxiliary_logits, batch["masks"])
-        loss = losses["loss_decoder"] + self.auxiliary_weight * losses.get("loss_auxiliary", 0.0)
-        self.log("train/loss", loss.detach(), prog_bar=True)
-        self.log_dict({f"train/{name}": value.detach() for name, value in losses.items()})
-        self.log("train/lr", self.lr_schedulers().get_last_lr()[0])
-        return loss
+        decoder = self.loss(output.logits, batch["masks"])
+        if output.auxiliary_logits is None:
+            return {"loss": decoder, "loss_decoder": decoder}
+        auxiliary = self.loss(output.auxiliary_logits, batch["masks"])
+        total = decoder + self.auxiliary_weight * auxiliary
+        return {"loss": total, "loss_decoder": decoder, "loss_auxiliary": auxiliary}
 
     def predict_labels(self, batch: Batch) -> list[Tensor]:
         """A label map ``(H_i, W_i)`` int64 for each image, at the original size of its file.
@@ -120,8 +130,8 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         """
         return self.predict_labels(batch)
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> list[Tensor]:
-        """Counts one batch at the labels' original size and returns its label maps.
+    def validation_step(self, batch: Batch, batch_idx: int) -> dict[str, list[Tensor]]:
+        """Counts one batch at the labels' original size and returns its label maps under ``labels``.
 
         Args:
             batch: images of any sizes, one mask ``(H_i, W_i)`` for each.
@@ -130,9 +140,9 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         predictions = self.predict_labels(batch)
         for prediction, mask in zip(predictions, batch["masks"], strict=True):
             self.confusion.update(prediction[None], mask[None])
-        return predictions
+        return {"labels": predictions}
 
-    def test_step(self, batch: Batch, batch_idx: int) -> list[Tensor]:
+    def test_step(self, batch: Batch, batch_idx: int) -> dict[str, list[Tensor]]:
         """The same as ``validation_step``.
 
         Args:

@@ -29,8 +29,9 @@ class Scored(LightningModule):
 
 def fit(tmp_path, scores: list[float], **settings) -> BestAndLast:
     callback = BestAndLast(**settings)
+    logger = CSVLogger(tmp_path, name="", version="")
     trainer = Trainer(
-        max_epochs=len(scores), accelerator="cpu", callbacks=[callback], logger=CSVLogger(tmp_path, name="", version=""),
+        max_epochs=len(scores), accelerator="cpu", callbacks=[callback], logger=logger,
         enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0, log_every_n_steps=1,
     )  # fmt: skip
     trainer.fit(Scored(scores), DataLoader([0.0]), DataLoader([0.0]))

@@ -4,11 +4,11 @@ import torch
 from src.models import swin_upernet
 
 
-@pytest.mark.parametrize(("size", "millions"), [("tiny", 59.9), ("small", 81.3), ("base", 121.4), ("large", 234.0)])
+@pytest.mark.parametrize(("size", "millions"), [("tiny", 60), ("small", 81), ("base", 121), ("large", 234)])
 def test_published_sizes_have_the_published_number_of_parameters(size, millions):
     with torch.device("meta"):
         model = swin_upernet(size, num_classes=150)
-    assert sum(parameter.numel() for parameter in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.1)
+    assert sum(parameter.numel() for parameter in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.5)
 
 
 def test_tiny_costs_the_published_operations_at_512():

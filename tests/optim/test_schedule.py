@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -19,17 +21,14 @@ def rates(steps: int, **settings: float) -> list[float]:
 def test_rises_in_the_warm_up_then_falls_at_every_step():
     seen = rates(10, warmup=0.2)
     assert seen[0] < seen[1] < seen[2] == 1.0
-    assert all(later < earlier for earlier, later in zip(seen[2:], seen[3:], strict=False))
+    assert all(later < earlier for earlier, later in pairwise(seen[2:]))
     assert seen[-1] == pytest.approx(0.125)
 
 
 def test_equals_linear_warm_up_followed_by_poly():
     total, warmup, ratio = 160, 15, 1e-6
     for step in range(total):
-        if step < warmup:
-            expected = ratio + (1 - ratio) * step / warmup
-        else:
-            expected = 1 - (step - warmup) / (total - warmup)
+        expected = ratio + (1 - ratio) * step / warmup if step < warmup else 1 - (step - warmup) / (total - warmup)
         assert warmup_poly(step, total, warmup, ratio) == pytest.approx(expected, rel=1e-12)
 
 

@@ -59,19 +59,16 @@ def test_loss_is_the_decoders_plus_the_weighted_auxiliary(tiny_segmenter):
         for module in task.modules():
             if isinstance(module, nn.Dropout2d):
                 module.p = 0.0
-        task.log = task.log_dict = lambda *args, **kwargs: None
-        task.lr_schedulers = lambda: torch.optim.lr_scheduler.LambdaLR(
-            SwinRecipe().build(task.model, 1)[0], lambda _: 1
-        )
         images, masks = torch.randn(2, 3, 32, 32), torch.randint(0, 3, (2, 32, 32))
         masks[:, :5] = 255
         output = task.model(images)
-        losses = [
+        decoder, auxiliary = [
             F.cross_entropy(F.interpolate(logits, (32, 32), mode="bilinear"), masks, ignore_index=255)
             for logits in (output.logits, output.auxiliary_logits)
         ]
-        loss = task.training_step(batch_of(images, masks), 0)
-        assert float(loss) == pytest.approx(float(losses[0] + weight * losses[1]), rel=1e-5)
+        losses = {name: value.item() for name, value in task.losses(batch_of(images, masks)).items()}
+        expected = {"loss": decoder + weight * auxiliary, "loss_decoder": decoder, "loss_auxiliary": auxiliary}
+        assert losses == pytest.approx({name: value.item() for name, value in expected.items()}, rel=1e-5)
 
 
 def test_a_batch_without_labels_gives_zero_and_leaves_the_weights_finite(tiny_segmenter):
@@ -207,7 +204,9 @@ def test_checkpoint_is_plain_and_builds_the_task_again(task, sample, tmp_path):
 
 def test_a_model_that_cannot_be_written_down_is_refused_before_training(sample):
     class Bare(nn.Module):
-        feature_specs = (FeatureSpec(3, 1),)
+        def __init__(self, channels):
+            super().__init__()
+            self.feature_specs = (FeatureSpec(channels, 1),)
 
         def forward(self, images):
             return [images]
@@ -222,6 +221,6 @@ def test_a_model_that_cannot_be_written_down_is_refused_before_training(sample):
         def forward(self, features):
             return self.conv(features[0])
 
-    task = SemanticSegmentation(Segmenter(Bare(), Head, num_classes=8), sample.classes)
+    task = SemanticSegmentation(Segmenter(Bare(3), Head, num_classes=8), sample.classes)
     with pytest.raises(ValueError, match="encoder"):
         make_trainer(max_steps=1).fit(task, sample)

@@ -1,0 +1,92 @@
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from src.inference import label_map, resize_logits
+
+CASES = [
+    ((25, 36), (97, 143), None),
+    ((125, 84), (500, 333), None),
+    ((16, 16), (64, 64), (64, 64)),
+    ((1, 1), (1, 1), (7, 5)),
+    ((9, 12), (33, 47), (90, 131)),
+    ((40, 50), (157, 199), (33, 47)),
+    ((97, 131), (33, 47), (97, 131)),
+]
+
+
+def logits_of(size, dtype=torch.float32):
+    return (torch.randn(2, 7, *size, generator=torch.Generator().manual_seed(0)) * 3).to(dtype)
+
+
+def resized_twice(logits, input_size, size):
+    logits = F.interpolate(logits.float(), size=input_size, mode="bilinear", align_corners=False)
+    return F.interpolate(logits, size=size or input_size, mode="bilinear", align_corners=False)
+
+
+@pytest.mark.parametrize(("cells", "input_size", "size"), CASES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("max_bytes", [1, 100_000, None])
+def test_labels_are_those_of_full_size_logits(cells, input_size, size, dtype, max_bytes):
+    logits = logits_of(cells, dtype)
+    labels = label_map(logits, input_size, size, max_bytes=max_bytes)
+    assert labels.dtype == torch.int64
+    assert torch.equal(labels, resized_twice(logits, input_size, size).argmax(1))
+    assert torch.equal(labels, resize_logits(logits, input_size, size).argmax(1))
+
+
+@pytest.mark.parametrize(("cells", "input_size", "size"), CASES)
+def test_resized_logits_are_torchs(cells, input_size, size):
+    result, expected = (
+        resize_logits(logits_of(cells), input_size, size),
+        resized_twice(logits_of(cells), input_size, size),
+    )
+    assert result.is_contiguous()
+    assert (result - expected).abs().max() <= 1e-6 * expected.abs().max()
+
+
+def test_resized_logits_pass_gradients():
+    logits = logits_of((9, 12)).requires_grad_()
+    for size in (None, (50, 60)):
+        (gradient,) = torch.autograd.grad(resize_logits(logits, (33, 47), size).square().sum(), logits)
+        assert (gradient != 0).all()
+
+
+def test_the_way_over_the_inputs_size_matters():
+    logits = logits_of((9, 12))
+    assert not torch.allclose(resize_logits(logits, (20, 20), (90, 131)), resize_logits(logits, (90, 131)))
+
+
+def test_argmax_comes_after_resizing():
+    logits = torch.tensor([[[[4.0, 0.0]], [[0.0, 4.0]], [[3.0, 3.0]]]])
+    assert label_map(logits, (1, 8))[0, 0].tolist() == [0, 0, 0, 2, 2, 1, 1, 1]
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remembers the number of elements of the largest tensor that an operation gave."""
+
+    numel = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **kwargs or {})
+        sizes = [leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        self.numel = max(self.numel, *sizes, 0)
+        return result
+
+
+@pytest.mark.parametrize("size", [None, (300, 500)])
+def test_full_size_logits_never_exist(size):
+    logits = torch.randn(1, 150, 50, 75)
+    with LargestTensor() as largest:
+        label_map(logits, (200, 300), size, max_bytes=2**20)
+    assert 0 < largest.numel <= 2**20 // 4
+
+
+def test_a_large_photograph_needs_no_more_memory_than_its_labels_and_a_band():
+    logits = torch.randn(1, 150, 500, 1)
+    with LargestTensor() as largest:
+        labels = label_map(logits, (2000, 3000))
+    assert labels.shape == (1, 2000, 3000)
+    assert largest.numel == labels.numel()
