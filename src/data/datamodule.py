@@ -1,5 +1,6 @@
 """What all data sets share: loaders for training, evaluation and prediction. Lightning stands behind this file."""
 
+import os
 from collections.abc import Sequence
 from typing import Literal
 
@@ -22,7 +23,6 @@ Split = Literal["train", "val", "predict"]
 _STAGES: dict[str | None, tuple[Split, ...]] = {
     "fit": ("train", "val"),
     "validate": ("val",),
-    "test": ("val",),
     "predict": ("predict",),
 }
 
@@ -46,8 +46,9 @@ class SegmentationDataModule(LightningDataModule):
         crop_size: height and width of training crops in pixels, or one number for both.
         preprocessing: resizing and normalisation; training varies the scale around ``resize``.
         augmentation: how training images are varied.
-        num_workers: processes that read images for each loader.
+        num_workers: processes that read images for each loader, at most as many as the machine has cores.
         seed: of the order of the images, the augmentation and the choice of validation images, 0 or more.
+        test_split: the images that ``test`` scores, whole and at their original size.
 
     Raises:
         ValueError: an argument is out of range.
@@ -79,6 +80,7 @@ class SegmentationDataModule(LightningDataModule):
         augmentation: RecipeAugmentation = RecipeAugmentation(),  # noqa: B008
         num_workers: int = 4,
         seed: int = 0,
+        test_split: Literal["train", "val"] = "val",
     ) -> None:
         super().__init__()
         self.crop_size = (crop_size, crop_size) if isinstance(crop_size, int) else (crop_size[0], crop_size[1])
@@ -90,8 +92,9 @@ class SegmentationDataModule(LightningDataModule):
         self.eval_batch_size = eval_batch_size
         self.preprocessing = preprocessing
         self.augmentation = augmentation
-        self.num_workers = num_workers
+        self.num_workers = min(num_workers, os.cpu_count() or 1)
         self.seed = seed
+        self.test_split = test_split
         self._found: dict[Split, Sequence[Pair]] = {}
 
     @property
@@ -103,7 +106,7 @@ class SegmentationDataModule(LightningDataModule):
         """The files of a split, in a fixed order. Data sets override this.
 
         Args:
-            split: ``train``, ``val``, also for testing, or ``predict``, where masks are not needed.
+            split: ``train``, ``val``, or ``predict``, where masks are not needed.
         """
         raise NotImplementedError(f"{type(self).__name__} must override the method `pairs`.")
 
@@ -117,7 +120,7 @@ class SegmentationDataModule(LightningDataModule):
             FileNotFoundError: a folder does not exist or holds no image.
             ValueError: images and masks do not belong together.
         """
-        for split in _STAGES.get(stage, ()):
+        for split in (self.test_split,) if stage == "test" else _STAGES.get(stage, ()):
             self._files(split)
 
     def train_dataloader(self) -> DataLoader[Item]:
@@ -142,8 +145,8 @@ class SegmentationDataModule(LightningDataModule):
         return self._evaluation_loader("val", self._labels())
 
     def test_dataloader(self) -> DataLoader[Item]:
-        """The same images as in validation."""
-        return self.val_dataloader()
+        """Whole images of ``test_split`` with masks at the original size, each once."""
+        return self._evaluation_loader(self.test_split, self._labels())
 
     def predict_dataloader(self) -> DataLoader[Item]:
         """Whole images without masks, each once."""

@@ -74,7 +74,7 @@ class Segmenter(nn.Module):
         Raises:
             ValueError: a part does not tell how it was built.
         """
-        bare = {} if not inspect.signature(type(self.encoder)).parameters else None
+        bare: dict[str, Any] | None = {} if not inspect.signature(type(self.encoder)).parameters else None
         arguments: dict[str, Any] = {"encoder": _recorded(self.encoder, "model.encoder", bare)}
         for name, options in self._options.items():
             head = getattr(self, name)

@@ -72,7 +72,10 @@ def test_validation_images_of_several_sizes_make_one_batch(tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes")
-def test_augmentation_differs_between_samples_and_epochs_and_repeats_with_the_seed(tmp_path: Path):
+def test_augmentation_differs_between_samples_and_epochs_and_repeats_with_the_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
     data = whole(tmp_path, [(200, 300)] * 16, batch_size=4, num_workers=4, crop_size=64)
     for path in (tmp_path / "images").iterdir():
         save(path, texture((200, 300)))
@@ -87,6 +90,23 @@ def test_batches_do_not_depend_on_the_workers(tmp_path: Path):
     assert passes[0] == passes[1]
     other_seed = digests(whole(tmp_path, [(20, 30)] * 5, seed=1), epochs=2)
     assert other_seed != passes[0]
+
+
+def test_there_are_no_more_workers_than_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    assert module(tmp_path, num_workers=8).train_dataloader().num_workers == 3
+    assert module(tmp_path, num_workers=1).train_dataloader().num_workers == 1
+
+
+def test_another_split_can_be_tested(tmp_path: Path):
+    def names(**arguments: Any) -> list[str]:
+        data = module(tmp_path, **arguments)
+        data.setup("test")
+        return [name for batch in data.test_dataloader() for name in batch["names"]]
+
+    assert len(names()) == 1
+    assert len(names(test_split="train")) == 5
+    assert not set(names()) & set(names(test_split="train"))
 
 
 def test_loading_leaves_the_global_random_state_alone(tmp_path: Path):
