@@ -1,5 +1,6 @@
 """The command line: Lightning's, with configs found by name, flags that win, checkpoints that describe themselves."""
 
+import json
 import os
 import sys
 import traceback
@@ -38,7 +39,9 @@ NUM_CLASSES = "model.init_args.model.init_args.num_classes"
 class SegmentationCLI(LightningCLI):
     """``fit``, ``validate``, ``test`` and ``predict`` for every task and data module that a config names.
 
-    Values come, the last wins, from the checkpoint, the configs in their order, and the flags, wherever they stand.
+    Values come, the last wins, from the configs in their order, the checkpoint and the flags, wherever they stand. What
+    comes from a checkpoint is the model and its preprocessing, in every subcommand but ``fit``, so that scoring and
+    predicting need no more than was asked of the data.
 
     Args:
         subcommand: the subcommand, where the command line does not begin with it.
@@ -83,7 +86,7 @@ class SegmentationCLI(LightningCLI):
         return parser
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
-        """Parse the command line, the checkpoint's settings as defaults.
+        """Parse the command line, the checkpoint's settings as one more config.
 
         Args:
             parser: the parser with all subcommands.
@@ -96,11 +99,8 @@ class SegmentationCLI(LightningCLI):
         checkpoint = checkpoint_path(words, configs)
         if checkpoint and subcommand in ("validate", "test", "predict"):
             section = read_section(checkpoint)
-            defaults: dict[str, Any] = {"model": section["task"]}
-            if subcommand == "predict":
-                data = {"preprocessing": section["preprocessing"]}
-                defaults["data"] = {"class_path": "src.data.ImageFolder", "init_args": data}
-            self._subcommand_parsers[subcommand].set_defaults(defaults)
+            told = {"model": section["task"], "data": {"init_args": {"preprocessing": section["preprocessing"]}}}
+            words.insert(1 + len(configs), f"--config={json.dumps(told)}")
         if subcommand in SUBCOMMANDS and configs:
             stem = Path(configs[0]).stem
             name = stem if subcommand == "fit" else f"{stem}-{subcommand}"
@@ -108,7 +108,7 @@ class SegmentationCLI(LightningCLI):
         self.config = parser.parse_args(words)
 
     def _parse_ckpt_path(self) -> None:
-        """Nothing: the checkpoint's settings were defaults already, so that configs and flags win over them."""
+        """Nothing: the checkpoint's settings were a config already, so that flags win over them."""
 
     def before_instantiate_classes(self) -> None:
         """Prepare what classes need: links that flags may have cut, and modules that remember their arguments."""

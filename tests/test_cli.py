@@ -177,13 +177,20 @@ def test_predicts_what_validate_scores_with_settings_from_the_checkpoint(fit, sa
     assert float(validated.trainer.callback_metrics["val/miou"]) == pytest.approx(miou, abs=1e-6)
 
 
-def test_checkpoint_then_config_then_flags(checkpoint, tiny_config, capsys, tmp_path):
-    base = ["validate", "--config", str(tiny_config), "--ckpt_path", checkpoint]
-    assert printed(capsys, *base)["model"]["init_args"]["auxiliary_weight"] == 0.4
-    (tmp_path / "weight.yaml").write_text("model: {init_args: {auxiliary_weight: 0.7}}")
-    assert printed(capsys, *base, "--config", "weight.yaml")["model"]["init_args"]["auxiliary_weight"] == 0.7
-    flags = ["--config", "weight.yaml", "--model.auxiliary_weight", "0.9"]
-    assert printed(capsys, *base, *flags)["model"]["init_args"]["auxiliary_weight"] == 0.9
+def test_scores_the_checkpoints_model_and_preprocessing_whatever_the_config_says(fit, tiny_config, capsys):
+    flags = ["--model.model.encoder.embed_dim=16", "--model.model.decoder.channels=4", "--data.preprocessing.resize=[99,9]"]
+    checkpoint = fit(*flags).trainer.checkpoint_callback.best_model_path
+    arguments = ["validate", "--config", str(tiny_config), "--ckpt_path", checkpoint]
+
+    def told(*flags: str) -> tuple:
+        config = printed(capsys, *arguments, *flags)
+        model = config["model"]["init_args"]["model"]["init_args"]
+        parts = [model[part]["init_args"][key] for part, key in (("encoder", "embed_dim"), ("decoder", "channels"))]
+        return (*parts, config["data"]["init_args"]["preprocessing"]["resize"], config["data"]["init_args"]["crop_size"])
+
+    assert told() == (16, 4, [99, 9], 32)
+    assert told("--data.preprocessing.resize=[50,5]", "--model.model.decoder.channels=6") == (16, 6, [50, 5], 32)
+    assert SegmentationCLI(*arguments[:1], arguments[1:]).trainer.callback_metrics["val/accuracy"] >= 0
 
 
 def test_resumes_the_weights_and_the_step(checkpoint, fit):

@@ -1,10 +1,9 @@
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+import torch.nn.functional as F
 
 from src.inference import label_map, resize_logits
+from tests.layers.largest_tensor import LargestTensor
 
 CASES = [
     ((25, 36), (97, 143), None),
@@ -62,18 +61,6 @@ def test_the_way_over_the_inputs_size_matters():
 def test_argmax_comes_after_resizing():
     logits = torch.tensor([[[[4.0, 0.0]], [[0.0, 4.0]], [[3.0, 3.0]]]])
     assert label_map(logits, (1, 8))[0, 0].tolist() == [0, 0, 0, 2, 2, 1, 1, 1]
-
-
-class LargestTensor(TorchDispatchMode):
-    """Remembers the number of elements of the largest tensor that an operation gave."""
-
-    numel = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **kwargs or {})
-        sizes = [leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        self.numel = max(self.numel, *sizes, 0)
-        return result
 
 
 @pytest.mark.parametrize("size", [None, (300, 500)])

@@ -1,6 +1,6 @@
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from src.layers.banded_sum import banded_sum
 

@@ -1,11 +1,10 @@
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from src.losses import CrossEntropy
+from tests.layers.largest_tensor import LargestTensor
 
 
 def batch(dtype=torch.float64, classes=5, size=(33, 47)):
@@ -93,18 +92,6 @@ def test_half_precision_is_computed_in_single():
     assert loss.dtype == torch.float32
     assert logits.grad.dtype == torch.bfloat16
     assert loss.item() == pytest.approx(CrossEntropy()(logits.float(), masks).item(), rel=1e-6)
-
-
-class LargestTensor(TorchDispatchMode):
-    """Remembers the number of elements of the largest tensor that an operation gave."""
-
-    numel = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **kwargs or {})
-        sizes = [leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        self.numel = max(self.numel, *sizes, 0)
-        return result
 
 
 def test_full_size_logits_never_exist():

@@ -1,0 +1,87 @@
+"""Every command of the README runs, in its order, on small data, for one step."""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from src.cli import SegmentationCLI
+from src.inference import load_predictor
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```bash\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line.startswith("python -m src.")]
+SMALL = {
+    "fit": [
+        "--model.model.encoder.embed_dim=8", "--model.model.encoder.depths=[1,1,1,1]",
+        "--model.model.encoder.num_heads=[1,1,1,1]", "--model.model.decoder.channels=8", "--data.crop_size=32",
+        "--trainer.max_steps=1", "--trainer.limit_val_batches=1", "--trainer.num_sanity_val_steps=0",
+    ],
+    "validate": ["--trainer.limit_val_batches=1"],
+    "test": ["--trainer.limit_test_batches=1"],
+    "predict": [],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(sample_root, tmp_path_factory):
+    """A working directory in which all that the commands name exists."""
+    place = tmp_path_factory.mktemp("readme")
+    (place / "classes.txt").write_text("".join(f"{i} class{i}\n" for i in range(1, 9)) + "0 other\n")
+    shutil.copytree(sample_root, place / "ADEChallengeData2016")
+    shutil.copytree(sample_root / "images" / "training", place / "photos" / "a")
+    shutil.copytree(sample_root / "annotations" / "training", place / "masks" / "a")
+    before = Path.cwd()
+    os.chdir(place)
+    yield place
+    os.chdir(before)
+
+
+def with_time(word: str) -> str:
+    """``runs/x/<time>/best.ckpt`` with the newest time for which there is a checkpoint."""
+    before, found, after = word.partition("<time>")
+    return str(sorted(Path(before).glob(f"*{after}"), key=os.path.getmtime)[-1]) if found else word
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_run(command, folder, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["src"])
+    subcommand, *words = shlex.split(command)[2:]
+    subcommand = subcommand.removeprefix("src.")
+    flags = SMALL[subcommand]
+    if "smp_bridge" in command:
+        part = "encoder" if "SmpEncoder" in command else "decoder"
+        flags = [flag for flag in flags if f"model.{part}." not in flag]
+    quiet = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", "--data.num_workers=0"]
+    cli = SegmentationCLI(subcommand, [*map(with_time, words), *flags, *quiet])
+    if subcommand == "fit":
+        assert cli.trainer.global_step == 1
+        assert Path(str(cli.trainer.log_dir), "best.ckpt").is_file()
+    elif subcommand == "predict":
+        assert len(list(Path("predicted/a").glob("*.png"))) == len(list(Path("photos/a").iterdir()))
+    else:
+        assert Path(str(cli.trainer.log_dir), "classes.csv").is_file()
+
+
+def test_python_lines_run(folder):
+    (code,) = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    shutil.copy(with_time("runs/custom_masks/<time>/best.ckpt"), "best.ckpt")
+    with Image.open(next(Path("photos/a").iterdir())) as picture:
+        image = np.asarray(picture.convert("RGB"))
+    names = {"image": image}
+    exec(code, names)  # the README's own lines
+    assert names["labels"].shape == image.shape[:2]
+    assert names["predictor"].__class__ is load_predictor("best.ckpt").__class__
+
+
+def test_make_targets_exist():
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = re.findall(r"make (\w+)", TEXT)
+    assert {"demo", "test", "check"} <= set(named) <= set(targets)
