@@ -27,7 +27,7 @@ _CPU_BYTES, _DEVICE_BYTES = 4 * 2**20, 64 * 2**20  # what a CPU's caches hold; w
 class Band:
     """Some rows of logits resized bilinearly, without aligned corners, once or twice.
 
-    Attributes:
+    Args:
         rows: rows of the result.
         source: rows of the logits that these are made from.
         dtype: type of the result.

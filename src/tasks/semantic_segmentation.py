@@ -89,7 +89,8 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
             batch_idx: place in the epoch.
         """
         losses = self.losses(batch)
-        self.log_dict({f"train/{name}": value.detach() for name, value in losses.items()}, prog_bar=True)
+        for name, value in losses.items():
+            self.log(f"train/{name}", value.detach(), prog_bar=name == "loss")
         self.log("train/lr", self.trainer.optimizers[0].param_groups[0]["lr"])
         return losses["loss"]
 
