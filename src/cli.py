@@ -140,8 +140,11 @@ class SegmentationCLI(LightningCLI):
                 loggers = (TensorBoardLogger, CSVLogger)
                 kwargs["logger"] = [logger(folder.parent, name="", version=folder.name) for logger in loggers]
             kwargs["default_root_dir"] = config.get("default_root_dir") or str(folder)
-        if config.get("enable_checkpointing") is False:
-            self._parser(self.subcommand).callback_keys.remove("checkpoint")
+        keys = self._parser(self.subcommand).callback_keys
+        if self.subcommand != "fit" or config.get("enable_checkpointing") is False:
+            keys.remove("checkpoint")
+        if self.subcommand == "predict":
+            keys.remove("panels")
         return super().instantiate_trainer(callbacks=callbacks, **kwargs)
 
 

@@ -1,4 +1,5 @@
 import csv
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -178,7 +179,11 @@ def test_predicts_what_validate_scores_with_settings_from_the_checkpoint(fit, sa
 
 
 def test_scores_the_checkpoints_model_and_preprocessing_whatever_the_config_says(fit, tiny_config, capsys):
-    flags = ["--model.model.encoder.embed_dim=16", "--model.model.decoder.channels=4", "--data.preprocessing.resize=[99,9]"]
+    flags = [
+        "--model.model.encoder.embed_dim=16",
+        "--model.model.decoder.channels=4",
+        "--data.preprocessing.resize=[99,9]",
+    ]
     checkpoint = fit(*flags).trainer.checkpoint_callback.best_model_path
     arguments = ["validate", "--config", str(tiny_config), "--ckpt_path", checkpoint]
 
@@ -186,7 +191,11 @@ def test_scores_the_checkpoints_model_and_preprocessing_whatever_the_config_says
         config = printed(capsys, *arguments, *flags)
         model = config["model"]["init_args"]["model"]["init_args"]
         parts = [model[part]["init_args"][key] for part, key in (("encoder", "embed_dim"), ("decoder", "channels"))]
-        return (*parts, config["data"]["init_args"]["preprocessing"]["resize"], config["data"]["init_args"]["crop_size"])
+        return (
+            *parts,
+            config["data"]["init_args"]["preprocessing"]["resize"],
+            config["data"]["init_args"]["crop_size"],
+        )
 
     assert told() == (16, 4, [99, 9], 32)
     assert told("--data.preprocessing.resize=[50,5]", "--model.model.decoder.channels=6") == (16, 6, [50, 5], 32)
@@ -237,3 +246,37 @@ def test_another_package_called_src_is_named(tmp_path):
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
     assert f"the other one in {tmp_path} is not used" in result.stderr
     assert "usage" in result.stdout
+
+
+def test_two_processes_log_the_same_keys_and_the_scores_of_one(checkpoint, tmp_path):
+    """One process sees two classes, the other a third; both must log all, and the numbers of a single process."""
+    for index, value in enumerate((1, 3, 2, 3)):
+        for kind, pixels in (("images", np.full((20, 24, 3), 60 * value)), ("annotations", np.full((20, 24), value))):
+            path = tmp_path / "two" / kind / "validation" / f"{index}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels.astype(np.uint8)).save(path)
+    tables = []
+    for flags in ([], ["--trainer.devices=2", "--trainer.strategy=ddp"]):
+        config = Path(checkpoint).with_name("config.yaml")
+        arguments = [f"--config={config}", f"--ckpt_path={checkpoint}", f"--data.root={tmp_path}/two", *flags]
+        arguments += ["--trainer.limit_val_batches=1.0", f"--name=processes{len(flags)}"]
+        subprocess.run(
+            [sys.executable, "-m", "src.validate", *arguments],
+            check=True, timeout=120, capture_output=True, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        )  # fmt: skip
+        tables.append([path.read_text() for path in Path(f"runs/processes{len(flags)}").rglob("classes.csv")])
+    assert len(tables[0]) == 1
+    assert tables[0] == tables[1]
+    assert [row.split(",")[3] for row in tables[0][0].splitlines()[1:4]] == ["480", "480", "960"]
+
+
+def test_two_processes_train_and_predict_each_image_once(tiny_config, sample_root):
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    two = ["--trainer.devices=2", "--trainer.strategy=ddp", "--trainer.accelerator=cpu"]
+    run = {"check": True, "timeout": 120, "capture_output": True, "env": environment}
+    subprocess.run([sys.executable, "-m", "src.fit", f"--config={tiny_config}", *two], **run)
+    (best,) = Path("runs/tiny").glob("*/best.ckpt")
+    images = sample_root / "images" / "validation"
+    arguments = [f"--ckpt_path={best}", f"--data.images={images}", "--output=masks", *two]
+    subprocess.run([sys.executable, "-m", "src.predict", *arguments], **run)
+    assert sorted(path.stem for path in Path("masks").iterdir()) == sorted(path.stem for path in images.iterdir())

@@ -48,4 +48,4 @@ class BestAndLast(ModelCheckpoint):
         if trainer.state.fn == "fit" and self.dirpath and not trainer.sanity_checking:
             # lightning's own save_last writes only where the score got better
             self.last_model_path = str(Path(self.dirpath, "last.ckpt"))
-            trainer.save_checkpoint(self.last_model_path)
+            trainer.save_checkpoint(self.last_model_path, weights_only=False)

@@ -41,6 +41,7 @@ class ClassTable(Callback):
         self._show(trainer, pl_module)
 
     def _show(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        folder = trainer.log_dir  # a message between all processes
         task = cast("SemanticSegmentation", pl_module)
         if task.scores is None or not trainer.is_global_zero:
             return
@@ -49,8 +50,8 @@ class ClassTable(Callback):
         for row in rows:
             table.add_row(*row)
         Console().print(table)
-        if trainer.log_dir is not None:
-            path = Path(trainer.log_dir, "classes.csv")
+        if folder is not None:
+            path = Path(folder, "classes.csv")
             with written_beside(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerows([HEADINGS, *rows])
             print(f"table of the classes: {path}")

@@ -81,6 +81,7 @@ class ImagePanels(Callback):
             trainer: the trainer.
             pl_module: the task.
         """
+        folder = trainer.log_dir  # a message between all processes
         if trainer.sanity_checking or not self._rows or not trainer.is_global_zero:
             return
         width = max(row.shape[1] for row in self._rows)
@@ -89,8 +90,8 @@ class ImagePanels(Callback):
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
                 logger.experiment.add_image("val/panels", panels, trainer.global_step, dataformats="HWC")
-        if trainer.log_dir is not None:
-            path = Path(trainer.log_dir, "panels", f"step_{trainer.global_step:07d}.png")
+        if folder is not None:
+            path = Path(folder, "panels", f"step_{trainer.global_step:07d}.png")
             with written_beside(path) as beside:
                 Image.fromarray(panels).save(beside, format="PNG")
 
