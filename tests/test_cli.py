@@ -13,6 +13,8 @@ from PIL import Image
 from src.cli import CONFIGS, SegmentationCLI, arranged, checkpoint_path, find_config, run_folder
 from src.inference.checkpoint import read_checkpoint
 
+ROOT = Path(__file__).parents[1]
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
@@ -29,6 +31,14 @@ def fit(tiny_config):
 @pytest.fixture
 def checkpoint(fit) -> str:
     return fit().trainer.checkpoint_callback.best_model_path
+
+
+def run_python(module: str, arguments: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, in the working directory."""
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        check=check, timeout=120, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
 
 
 def printed(capsys, *arguments: str) -> dict:
@@ -227,10 +237,7 @@ def test_parts_can_be_left_out(fit, flag):
     ],
 )
 def test_what_is_wrong_is_said_in_a_line_without_a_traceback(arguments, said):
-    root = Path(__file__).parents[1]
-    result = subprocess.run(
-        [sys.executable, "-m", "src.fit", *arguments], capture_output=True, text=True, env={"PYTHONPATH": str(root)}
-    )
+    result = run_python("src.fit", arguments, check=False)
     assert result.returncode == 1
     assert said in result.stderr
     assert "Traceback" not in result.stderr
@@ -239,11 +246,10 @@ def test_what_is_wrong_is_said_in_a_line_without_a_traceback(arguments, said):
 def test_another_package_called_src_is_named(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "__init__.py").touch()
-    root = Path(__file__).parents[1]
     code = (
         f"import sys; sys.path.append({str(tmp_path)!r}); sys.argv = ['src', '--help']; import src.cli; src.cli.main()"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert f"the other one in {tmp_path} is not used" in result.stderr
     assert "usage" in result.stdout
 
@@ -260,10 +266,7 @@ def test_two_processes_log_the_same_keys_and_the_scores_of_one(checkpoint, tmp_p
         config = Path(checkpoint).with_name("config.yaml")
         arguments = [f"--config={config}", f"--ckpt_path={checkpoint}", f"--data.root={tmp_path}/two", *flags]
         arguments += ["--trainer.limit_val_batches=1.0", f"--name=processes{len(flags)}"]
-        subprocess.run(
-            [sys.executable, "-m", "src.validate", *arguments],
-            check=True, timeout=120, capture_output=True, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
-        )  # fmt: skip
+        run_python("src.validate", arguments)
         tables.append([path.read_text() for path in Path(f"runs/processes{len(flags)}").rglob("classes.csv")])
     assert len(tables[0]) == 1
     assert tables[0] == tables[1]
@@ -271,12 +274,10 @@ def test_two_processes_log_the_same_keys_and_the_scores_of_one(checkpoint, tmp_p
 
 
 def test_two_processes_train_and_predict_each_image_once(tiny_config, sample_root):
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     two = ["--trainer.devices=2", "--trainer.strategy=ddp", "--trainer.accelerator=cpu"]
-    run = {"check": True, "timeout": 120, "capture_output": True, "env": environment}
-    subprocess.run([sys.executable, "-m", "src.fit", f"--config={tiny_config}", *two], **run)
+    run_python("src.fit", [f"--config={tiny_config}", *two])
     (best,) = Path("runs/tiny").glob("*/best.ckpt")
     images = sample_root / "images" / "validation"
     arguments = [f"--ckpt_path={best}", f"--data.images={images}", "--output=masks", *two]
-    subprocess.run([sys.executable, "-m", "src.predict", *arguments], **run)
+    run_python("src.predict", arguments)
     assert sorted(path.stem for path in Path("masks").iterdir()) == sorted(path.stem for path in images.iterdir())
