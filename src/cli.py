@@ -51,6 +51,7 @@ class SegmentationCLI(LightningCLI):
     def __init__(self, subcommand: str | None = None, args: ArgsType = None) -> None:
         set_parsing_settings(omegaconf_absolute_to_relative_paths=True)
         self.default_subcommand = subcommand
+        self.told_num_classes: int | None = None
         super().__init__(
             LightningModule,
             SegmentationDataModule,
@@ -115,8 +116,21 @@ class SegmentationCLI(LightningCLI):
         model = self._get(self.config, "model")
         if self.subcommand == "fit" and model is not None and "model.init_args" in model.init_args:
             # A flag below model.model drops the linked key from the parsed values, and the link is then passed over.
+            self.told_num_classes = model.init_args.model.init_args.get("num_classes")
             model.init_args.model.init_args.num_classes = 1
         self.parser.add_instantiator(build_recorded, nn.Module, subclasses=True)
+
+    def after_instantiate_classes(self) -> None:
+        """Compare the number of classes that a config or flag gives with that of the data, which counts.
+
+        Raises:
+            ValueError: they differ.
+        """
+        if self.told_num_classes not in (None, self.datamodule.num_classes):
+            raise ValueError(
+                f"model.model.num_classes must be the data's number of classes, {self.datamodule.num_classes}, got "
+                f"{self.told_num_classes}; leave it out, it follows from the data."
+            )
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """The trainer, with the run's folder, loggers and callbacks unless the config brings its own.

@@ -79,6 +79,12 @@ def test_class_count_and_list_come_from_the_data_whatever_flags_say_of_the_model
         assert model.classes.names[0] == "sky"
 
 
+def test_another_class_count_than_the_datas_is_refused(fit):
+    with pytest.raises(ValueError, match=r"model\.model\.num_classes must be the data's number of classes, 8, got 5"):
+        fit("--model.model.num_classes", "5")
+    assert fit("--model.model.num_classes", "8", "--trainer.max_steps", "1").trainer.global_step == 1
+
+
 @pytest.mark.parametrize("flags_first", [True, False])
 def test_flags_win_wherever_they_stand(tiny_config, capsys, flags_first):
     flag, config = ["--trainer.max_steps=3"], ["--config", str(tiny_config)]
