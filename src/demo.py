@@ -4,7 +4,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from src.cli import SegmentationCLI, quiet
+from src.cli import SegmentationCLI
+from src.cli.entry import leave_out_unhelpful_warnings
 from src.data.sample import DEFAULT_ROOT
 
 TARGET = 0.6
@@ -24,7 +25,7 @@ def run(subcommand: str, *arguments: str) -> SegmentationCLI:
 
 def main() -> None:
     """Train, validate and predict; exits with an error where the model has not learned."""
-    quiet()
+    leave_out_unhelpful_warnings()
     folder = Path(str(run("fit", "--config", "sample.yaml").trainer.log_dir))
     best = str(folder / "best.ckpt")
     validation = run("validate", "--config", "sample.yaml", "--ckpt_path", best).trainer

@@ -1,10 +1,7 @@
 """What several rooms' tests share: a sample made once, a model small enough to train in a second, and its config."""
 
-import os
 from pathlib import Path
 from textwrap import dedent
-
-os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
 
 import pytest
 import torch

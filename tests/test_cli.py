@@ -1,5 +1,6 @@
 import csv
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,12 +9,22 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from lightning.pytorch import Callback, LightningModule, Trainer
 from PIL import Image
 
-from src.cli import CONFIGS, SegmentationCLI, arranged, checkpoint_path, find_config, run_folder
+from src.cli import SegmentationCLI
+from src.cli.command_line import CONFIGS, arranged, checkpoint_path, find_config
+from src.cli.run_folder import make_run_folder
 from src.inference.checkpoint import read_checkpoint
 
 ROOT = Path(__file__).parents[1]
+
+
+class StopAfterValidation(Callback):
+    """Ends a run at its first validation, as if somebody had stopped it."""
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        trainer.should_stop = True
 
 
 @pytest.fixture(autouse=True)
@@ -126,17 +137,17 @@ def test_the_subcommand_and_configs_come_first():
 def test_the_checkpoint_is_the_last_that_is_named(tmp_path):
     (tmp_path / "a.yaml").write_text("ckpt_path: a.ckpt")
     (tmp_path / "b.yaml").write_text("ckpt_path: null")
-    assert checkpoint_path(["predict"], ["a.yaml", "b.yaml"]) == "a.ckpt"
-    assert checkpoint_path(["predict", "--ckpt_path", "b.ckpt"], ["a.yaml"]) == "b.ckpt"
-    assert checkpoint_path(["predict", "--ckpt_path=c.ckpt"], []) == "c.ckpt"
-    assert checkpoint_path(["fit"], []) is None
+    assert checkpoint_path(["predict", "--config=a.yaml", "--config=b.yaml"]) == "a.ckpt"
+    assert checkpoint_path(["predict", "--config=a.yaml", "--ckpt_path", "b.ckpt"]) == "b.ckpt"
+    assert checkpoint_path(["predict", "--ckpt_path=c.ckpt"]) == "c.ckpt"
+    assert checkpoint_path(["fit"]) is None
 
 
 def test_run_folders_do_not_meet(tmp_path):
-    first = run_folder("r", "n")
-    first.mkdir(parents=True)
-    second = run_folder("r", "n")
+    first, second = make_run_folder("r", "n"), make_run_folder("r", "n")
     assert first != second
+    assert first.is_dir()
+    assert second.is_dir()
     assert first.parent == second.parent == Path("r/n")
 
 
@@ -218,9 +229,15 @@ def test_scores_the_checkpoints_model_and_preprocessing_whatever_the_config_says
     assert SegmentationCLI(*arguments[:1], arguments[1:]).trainer.callback_metrics["val/accuracy"] >= 0
 
 
-def test_resumes_the_weights_and_the_step(checkpoint, fit):
-    trainer = fit("--ckpt_path", checkpoint, "--trainer.max_steps", "3").trainer
-    assert trainer.global_step == 3
+def test_an_interrupted_and_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(fit):
+    flags = ["--model.model.encoder.drop_path_rate=0.5", "--trainer.max_steps=4", "--trainer.val_check_interval=0.5"]
+    whole = fit(*flags)
+    stopped = fit(*flags, "--trainer.callbacks=tests.test_cli.StopAfterValidation")
+    assert stopped.trainer.global_step == 2
+    resumed = fit(*flags, "--ckpt_path", f"{stopped.trainer.log_dir}/last.ckpt")
+    assert resumed.trainer.global_step == 4
+    for name, weight in whole.model.state_dict().items():
+        assert torch.equal(weight, resumed.model.state_dict()[name]), name
 
 
 def test_checkpoints_are_read_without_running_code(checkpoint):
@@ -232,6 +249,9 @@ def test_checkpoints_are_read_without_running_code(checkpoint):
 )
 def test_parts_can_be_left_out(fit, flag):
     assert fit(flag).trainer.global_step == 2
+    left_out = {"logger": "metrics.csv", "checkpointing": "*.ckpt", "panels": "panels"}
+    there = {part for part, pattern in left_out.items() if list(Path("runs/tiny").glob(f"*/{pattern}"))}
+    assert there == {part for part in left_out if part not in flag}
 
 
 @pytest.mark.parametrize(
@@ -249,12 +269,35 @@ def test_what_is_wrong_is_said_in_a_line_without_a_traceback(arguments, said):
     assert "Traceback" not in result.stderr
 
 
+def test_what_a_worker_says_of_a_file_is_said_in_a_line(tiny_config, sample_root, tmp_path):
+    shutil.copytree(sample_root, tmp_path / "bad")
+    path = sorted((tmp_path / "bad" / "annotations" / "validation").iterdir())[0]
+    Image.fromarray(np.full_like(np.asarray(Image.open(path)), 77)).save(path)
+    flags = ["--data.root", str(tmp_path / "bad"), "--data.num_workers", "1"]
+    result = run_python("src.fit", [f"--config={tiny_config}", *flags], check=False)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    said = result.stderr.splitlines()[-1]
+    assert said.startswith("error: ")
+    assert path.name in said
+    assert "77" in said
+
+
+def test_a_progress_bar_of_ones_own_replaces_ours(fit):
+    bar = "lightning.pytorch.callbacks.TQDMProgressBar"
+    trainer = fit("--trainer.enable_progress_bar=true", f"--trainer.callbacks={bar}").trainer
+    assert type(trainer.progress_bar_callback).__name__ == "TQDMProgressBar"
+
+
+def test_training_without_validation_leaves_the_last_checkpoint(fit):
+    run = Path(str(fit("--trainer.limit_val_batches=0", "--trainer.log_every_n_steps=50").trainer.log_dir))
+    assert [path.name for path in run.glob("*.ckpt")] == ["last.ckpt"]
+
+
 def test_another_package_called_src_is_named(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "__init__.py").touch()
-    code = (
-        f"import sys; sys.path.append({str(tmp_path)!r}); sys.argv = ['src', '--help']; import src.cli; src.cli.main()"
-    )
+    code = f"import sys; sys.path.append('{tmp_path}'); sys.argv = ['src', '--help']; from src.cli import main; main()"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert f"the other one in {tmp_path} is not used" in result.stderr
     assert "usage" in result.stdout

@@ -7,7 +7,8 @@ import pytest
 import torch
 import yaml
 
-from src.cli import CONFIGS, SegmentationCLI
+from src.cli import SegmentationCLI
+from src.cli.command_line import CONFIGS
 from src.models import Segmenter
 
 FILES = sorted(path.relative_to(CONFIGS).as_posix() for path in CONFIGS.rglob("*.yaml"))

@@ -64,6 +64,8 @@ class ImagePanels(Callback):
             batch_idx: place in the epoch.
             dataloader_idx: place among the loaders.
         """
+        if not trainer.is_global_zero:
+            return
         task, predictions = cast("SemanticSegmentation", pl_module), outputs["labels"]
         for index in range(min(len(predictions), self.num_images - len(self._rows))):
             height, width = batch["sizes"][index]

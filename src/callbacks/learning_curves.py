@@ -16,7 +16,7 @@ class LearningCurves(Callback):
     """Draws loss, scores and learning rate over the optimizer steps to ``curves.png`` beside the run's CSV log."""
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Draws what the CSV logger has written; without one there is no picture.
+        """Draws what the CSV logger has written; where it wrote nothing there is no picture.
 
         Args:
             trainer: the trainer.
@@ -26,11 +26,10 @@ class LearningCurves(Callback):
         if logger is None or not trainer.is_global_zero:
             return
         logger.save()
-        path = Path(logger.log_dir, "curves.png")
-        with (
-            Path(logger.log_dir, "metrics.csv").open(encoding="utf-8", newline="") as file,
-            written_beside(path) as beside,
-        ):
+        log, path = Path(logger.log_dir, "metrics.csv"), Path(logger.log_dir, "curves.png")
+        if not log.is_file():
+            return
+        with log.open(encoding="utf-8", newline="") as file, written_beside(path) as beside:
             draw_curves(list(csv.DictReader(file))).savefig(beside, format="png", dpi=100)
         print(f"curves: {path}")
 

@@ -11,6 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from src.data.batch import Batch
+from src.data.datasets import EvaluationDataset, ReadImage
 from src.data.image_io import read_image
 from src.files import written_beside
 from src.inference.drawing import overlaid, palette_image
@@ -34,6 +35,7 @@ class PredictionWriter(BasePredictionWriter):
         super().__init__(write_interval="batch")
         self.output = Path(output)
         self.overlay = overlay
+        self._read_image: ReadImage = read_image
         self._images: dict[str, Path] = {}
         self._names: dict[str, str] = {}
 
@@ -41,11 +43,15 @@ class PredictionWriter(BasePredictionWriter):
         """Settles the name of every mask before the first is made.
 
         Args:
-            trainer: the trainer, whose predict loader has a data set with ``pairs``.
+            trainer: the trainer, whose predict loader has a data set with ``pairs`` and ``readers``.
             pl_module: the task.
+
+        Raises:
+            ValueError: a mask would replace one of the images, or lie outside the folder.
         """
-        pairs = trainer.predict_dataloaders.dataset.pairs  # type: ignore[union-attr]
-        self._images = {pair.name: pair.image for pair in pairs}
+        dataset = cast("EvaluationDataset", trainer.predict_dataloaders.dataset)  # type: ignore[union-attr]
+        self._read_image = dataset.readers[0]
+        self._images = {pair.name: pair.image for pair in dataset.pairs}
         self._names = mask_names(list(self._images))
         written = {(self.output / f"{name}.png").resolve() for name in self._names.values()}
         for image in self._images.values():
@@ -81,7 +87,7 @@ class PredictionWriter(BasePredictionWriter):
             pixels = labels.cpu().numpy()
             self._write(palette_image(pixels, palette), f"{self._names[name]}.png")
             if self.overlay:
-                picture = overlaid(read_image(self._images[name]), pixels, palette)
+                picture = overlaid(self._read_image(self._images[name], 3), pixels, palette)
                 self._write(Image.fromarray(picture), f"{self._names[name]}_overlay.jpg")
 
     def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -8,7 +8,7 @@ from lightning.pytorch import LightningDataModule
 from torch.utils.data import DataLoader
 
 from src.classes import ClassList
-from src.data.batch import IGNORE_INDEX, Item, collate_evaluation, collate_training
+from src.data.batch import Item, collate_evaluation, collate_training
 from src.data.datasets import EvaluationDataset, TrainingDataset
 from src.data.image_io import read_image, read_mask
 from src.data.labels import LabelEncoder
@@ -62,8 +62,6 @@ class SegmentationDataModule(LightningDataModule):
         ...     def pairs(self, split: Split) -> Sequence[Pair]:
         ...         return match_pairs(f"{self.folder}/{split}/tiles", f"{self.folder}/{split}/labels")
     """
-
-    ignore_index = IGNORE_INDEX
 
     read_image = staticmethod(read_image)
     read_mask = staticmethod(read_mask)

@@ -4,7 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from src.layers.bands import Size, bands
+from src.layers.bands import bands
+from src.layers.size import Size
 
 
 @torch.no_grad()

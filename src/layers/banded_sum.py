@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from src.layers.bands import Size, bands
+from src.layers.bands import bands
+from src.layers.size import Size
 
 Score = Callable[[Tensor, slice], Tensor]
 """Takes scores ``(B, K, rows, W)`` and which rows these are, gives a scalar."""
@@ -28,6 +29,7 @@ def banded_sum(logits: Tensor, size: Size, score: Score, max_bytes: int | None =
     Returns:
         A scalar in float32 or float64.
     """
+    logits = logits if torch.is_grad_enabled() else logits.detach()  # the function below cannot see the mode
     return _BandedSum.apply(logits, size, score, max_bytes)
 
 

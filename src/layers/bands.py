@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Size = tuple[int, int]
-"""Height and width, in pixels."""
+from src.layers.size import Size
 
 Mix = tuple[Tensor, Tensor, Tensor]
 """For each row of a result: the index of two rows, and the weight of the second."""

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from src.layers.position_bias import PositionBias
-from src.layers.windows import Size, batch_regions, kept_shift, partition, reverse, window_coords, zero_outside
+from src.layers.size import Size
+from src.layers.windows import batch_regions, kept_shift, partition, reverse, window_coords, zero_outside
 
 PaddedKeys = Literal["attend", "mask"]
 
@@ -59,15 +60,19 @@ class WindowAttention(nn.Module):
     ) -> None:
         super().__init__()
         if num_heads < 1 or dim % num_heads:
-            raise ValueError(f"num_heads must divide dim, got {num_heads} heads for {dim} channels.")
+            raise ValueError(f"num_heads must divide dim, got {num_heads} heads for {dim} channels; change either.")
         if min(window) < 1:
-            raise ValueError(f"window must be at least 1 token high and wide, got {window}.")
+            raise ValueError(f"window must be at least 1 token high and wide, got {window}; give a larger one.")
         if not all(0 <= step < extent for step, extent in zip(shift, window, strict=True)):
-            raise ValueError(f"shift must be at least 0 and smaller than the window {window}, got {shift}.")
+            raise ValueError(
+                f"shift must be at least 0 and smaller than the window {window}, got {shift}; half the window is usual."
+            )
         if padded_keys not in get_args(PaddedKeys):
-            raise ValueError(f"padded_keys must be attend or mask, got {padded_keys!r}.")
+            raise ValueError(f"padded_keys must be attend or mask, got {padded_keys!r}; take one of these.")
         if windows_per_chunk is not None and windows_per_chunk < 1:
-            raise ValueError(f"windows_per_chunk must be at least 1 or None, got {windows_per_chunk}.")
+            raise ValueError(
+                f"windows_per_chunk must be at least 1 or None, got {windows_per_chunk}; None takes all at once."
+            )
         self.num_heads = num_heads
         self.window = window
         self.shift = shift

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from src.layers.geometry_cache import cached_geometry
-
-Size = tuple[int, int]
+from src.layers.size import Size
 
 
 def padded_size(size: Size, window: Size) -> Size:

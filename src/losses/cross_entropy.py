@@ -8,15 +8,20 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from src.layers.banded_sum import banded_sum
+from src.models.settings import RecordsSettings
 
 
-class CrossEntropy(nn.Module):
+class CrossEntropy(RecordsSettings, nn.Module):
     """Mean cross-entropy of logits resized bilinearly to the masks' size.
 
     The logits are resized and scored a band of rows at a time, and so is their gradient.
+
+    Where processes train together, they average their gradients. So that the result is the joined batch's, the labelled
+    pixels are then counted over all processes and divided by their number: every process must score its batch, as often
+    as the others. Accumulated gradients still average the means of the steps, however many pixels each of them labels.
 
     Args:
         ignore_index: the mask value without a label; must not be a class.
@@ -40,16 +45,23 @@ class CrossEntropy(nn.Module):
     ) -> None:
         super().__init__()
         if mean not in ("labelled", "all"):
-            raise ValueError(f'loss.mean must be "labelled" or "all", got {mean!r}.')
+            raise ValueError(
+                f'model.loss.mean must be "labelled" or "all", got {mean!r}; "all" is the published recipe\'s.'
+            )
         if not 0 <= label_smoothing <= 1:
-            raise ValueError(f"loss.label_smoothing must be between 0 and 1, got {label_smoothing}.")
+            raise ValueError(
+                f"model.loss.label_smoothing must be between 0 and 1, got {label_smoothing}; give a fraction, 0 for none."
+            )
         if class_weights is not None and min(class_weights, default=0) < 0:
-            raise ValueError(f"loss.class_weights must not be negative, got {list(class_weights)}.")
+            raise ValueError(
+                f"model.loss.class_weights must not be negative, got {list(class_weights)}; give 0 to leave a class out."
+            )
         self.ignore_index = ignore_index
         self.mean = mean
         self.label_smoothing = label_smoothing
         self.max_bytes = max_bytes
-        self.class_weights = None if class_weights is None else tuple(class_weights)
+        weights = None if class_weights is None else torch.tensor(class_weights, dtype=torch.float32)
+        self.register_buffer("class_weights", weights, persistent=False)
 
     def forward(self, logits: Tensor, masks: Tensor) -> Tensor:
         """Score the logits.
@@ -63,12 +75,14 @@ class CrossEntropy(nn.Module):
 
         Raises:
             ValueError: the masks hold another value, or do not fit the logits; or the number of class weights or
-                ``ignore_index`` does not fit the number of classes.
+                ``ignore_index`` does not fit the number of classes. The masks' values are looked at on a CPU alone, for
+                elsewhere each step would wait for the answer; there torch's own kernel stops at them (on CUDA with
+                ``device-side assert``: run on the CPU to see the value).
         """
         self._check(logits, masks)
         weights = None
         if self.class_weights is not None:
-            weights = logits.new_tensor(self.class_weights, dtype=torch.promote_types(logits.dtype, torch.float32))
+            weights = self.class_weights.to(logits.device, torch.promote_types(logits.dtype, torch.float32))
 
         def band_loss(scores: Tensor, rows: slice) -> Tensor:
             return F.cross_entropy(
@@ -81,12 +95,15 @@ class CrossEntropy(nn.Module):
             )
 
         total = banded_sum(logits, (masks.shape[-2], masks.shape[-1]), band_loss, self.max_bytes)
-        divisor = self._divisor(masks, weights)
-        return total / divisor.where(divisor > 0, 1)
-
-    def _divisor(self, masks: Tensor, weights: Tensor | None) -> Tensor:
         if self.mean == "all":
-            return torch.tensor(masks.numel(), device=masks.device)
+            return total / max(1, masks.numel())
+        labelled = self._labelled(masks, weights).to(total.dtype)
+        if total.requires_grad:
+            labelled = _mean_over_processes(labelled)
+        return total / labelled.where(labelled > 0, 1)
+
+    def _labelled(self, masks: Tensor, weights: Tensor | None) -> Tensor:
+        """Number of labelled pixels, or the sum of their weights."""
         labelled = masks != self.ignore_index
         if weights is None:
             return labelled.sum()
@@ -97,20 +114,30 @@ class CrossEntropy(nn.Module):
         if masks.ndim != 3 or masks.dtype != torch.int64 or len(masks) != len(logits):
             raise ValueError(
                 f"masks must be int64 of shape (B, H, W) with B = {len(logits)}, "
-                f"got {masks.dtype} of shape {tuple(masks.shape)}."
+                f"got {masks.dtype} of shape {tuple(masks.shape)}; give one mask of class ids per image."
             )
         if self.class_weights is not None and len(self.class_weights) != num_classes:
             raise ValueError(
-                f"loss.class_weights must have one weight for each of {num_classes} classes, "
-                f"got {len(self.class_weights)}."
+                f"model.loss.class_weights must have one weight for each of {num_classes} classes, "
+                f"got {len(self.class_weights)}; give them in the order of the classes."
             )
         if 0 <= self.ignore_index < num_classes:
             raise ValueError(
-                f"loss.ignore_index must not be one of the classes 0..{num_classes - 1}, got {self.ignore_index}."
+                f"model.loss.ignore_index must not be one of the classes 0..{num_classes - 1}, got {self.ignore_index}; "
+                f"take -1, for example, for the data's too."
             )
+        if masks.device.type != "cpu":
+            return
         low, high = torch.stack(torch.aminmax(masks.where(masks != self.ignore_index, 0))).tolist()
         if low < 0 or high >= num_classes:
             raise ValueError(
                 f"masks must hold 0..{num_classes - 1} or {self.ignore_index} (ignored), "
-                f"got {low if low < 0 else high}; check the class ids of the data, or set loss.ignore_index."
+                f"got {low if low < 0 else high}; check the class ids of the data, or set model.loss.ignore_index."
             )
+
+
+def _mean_over_processes(count: Tensor) -> Tensor:
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return count
+    distributed.all_reduce(count)
+    return count / distributed.get_world_size()

@@ -4,14 +4,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from src.models.settings import RecordsSettings
 
-class FullSizeLoss(nn.Module):
+
+class FullSizeLoss(RecordsSettings, nn.Module):
     """A loss of full-size logits, e.g. ``segmentation_models_pytorch.losses.DiceLoss``, on logits at a stride.
 
     The logits are resized as a whole, so that memory grows with classes times pixels.
 
     Args:
-        loss: called with logits ``(B, K, H, W)`` and masks ``(B, H, W)``.
+        loss: called with logits ``(B, K, H, W)`` and masks ``(B, H, W)``. One that does not record its settings is built
+            with ``src.models.settings.build_recorded(DiceLoss, mode="multiclass")``, so that a checkpoint can name it;
+            the command line does so by itself.
     """
 
     def __init__(self, loss: nn.Module) -> None:

@@ -36,6 +36,7 @@ class Scores:
         Args:
             confusion: ``(num_classes, num_classes)`` counts; rows are labels, columns are predictions.
         """
+        confusion = confusion.cpu()  # float64 is not to be had on every device
         counts = confusion.to(torch.float64)
         right, labelled, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
         iou = right / (labelled + predicted - right)

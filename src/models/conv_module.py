@@ -1,4 +1,7 @@
-"""Convolution, normalisation and ReLU, the brick of the decoders."""
+"""Convolution, normalisation and ReLU, the brick of the decoders.
+
+Shapes: B images, a map of C channels and h x w cells, K classes.
+"""
 
 from typing import Literal
 
@@ -22,7 +25,7 @@ class SingleValueBatchNorm2d(nn.BatchNorm2d):
         """Normalise each channel.
 
         Args:
-            input: maps ``(B, C, H, W)``.
+            input: maps ``(B, C, h, w)``.
         """
         if self.training and self.track_running_stats and input.numel() == input.shape[1]:
             return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
@@ -69,7 +72,7 @@ def _norm(norm: Norm, channels: int) -> nn.Module:
         groups = range(min(_MAX_GROUPS, channels // 2), 0, -1)
         return nn.GroupNorm(next((count for count in groups if channels % count == 0), 1), channels)
     raise ValueError(
-        f'decoder.norm must be "batch" or "group", got {norm!r}; '
+        f'model.model.decoder.norm must be "batch" or "group", got {norm!r}; '
         f"for synchronised batch norm set trainer.sync_batchnorm to true."
     )
 
@@ -85,7 +88,9 @@ def classifier(channels: int, num_classes: int) -> nn.Conv2d:
         ValueError: ``num_classes`` is below 1.
     """
     if num_classes < 1:
-        raise ValueError(f"num_classes must be at least 1, got {num_classes}; give the number of classes of the data.")
+        raise ValueError(
+            f"model.model.num_classes must be at least 1, got {num_classes}; give the number of classes of the data."
+        )
     conv = nn.Conv2d(channels, num_classes, kernel_size=1)
     nn.init.normal_(conv.weight, std=0.01)
     nn.init.zeros_(conv.bias)  # type: ignore[arg-type]

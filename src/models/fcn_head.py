@@ -1,4 +1,7 @@
-"""A fully convolutional head on one level, the auxiliary classifier of the published recipe."""
+"""A fully convolutional head on one level, the auxiliary classifier of the published recipe.
+
+Shapes: B images, levels of C_i channels and size h_i x w_i from fine to coarse, K classes.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -44,7 +47,10 @@ class FCNHead(RecordsSettings, nn.Module):
     ) -> None:
         super().__init__()
         if not 0 <= level < len(features):
-            raise ValueError(f"auxiliary.level must be between 0 and {len(features) - 1}, got {level}.")
+            raise ValueError(
+                f"model.model.auxiliary.level must be between 0 and {len(features) - 1}, got {level}; 0 is the finest "
+                f"level of the encoder."
+            )
         self.feature_specs = tuple(FeatureSpec(*spec) for spec in features)
         self.level = level
         self.stride = self.feature_specs[level].stride

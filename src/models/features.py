@@ -5,6 +5,18 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from src.layers.size import Size
+
+
+def cells(size: Size, stride: int) -> Size:
+    """Height and width of what has one cell for each ``stride`` pixels, the last one where pixels are left over.
+
+    Args:
+        size: height and width in pixels, or in cells of a finer map.
+        stride: pixels, or finer cells, per cell in both axes.
+    """
+    return -(-size[0] // stride), -(-size[1] // stride)
+
 
 class FeatureSpec(NamedTuple):
     """One level of a feature pyramid.
@@ -26,7 +38,7 @@ class FeatureSpec(NamedTuple):
             height: the image's height in pixels.
             width: the image's width in pixels.
         """
-        return -(-height // self.stride), -(-width // self.stride)
+        return cells((height, width), self.stride)
 
 
 def check_channels(features: Sequence[Tensor], specs: Sequence[FeatureSpec], owner: str) -> None:
@@ -53,7 +65,7 @@ def check_channels(features: Sequence[Tensor], specs: Sequence[FeatureSpec], own
             )
 
 
-def check_features(features: Sequence[Tensor], specs: Sequence[FeatureSpec], size: tuple[int, int], owner: str) -> None:
+def check_features(features: Sequence[Tensor], specs: Sequence[FeatureSpec], size: Size, owner: str) -> None:
     """Hold an encoder's maps against the levels that it promised.
 
     Args:

@@ -6,13 +6,14 @@ Shapes: B images of at most H x W pixels, K classes, s the decoder's stride in p
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 from torch import Tensor, nn
 
-from src.models.features import FeatureSpec, check_features
+from src.layers.size import Size
+from src.models.features import FeatureSpec, cells, check_features
 from src.models.settings import Settings, build, class_path, factory, plain
-from src.models.size_groups import Size, group_by_size, put_together, take
+from src.models.size_groups import group_by_size, put_together, take
 
 DecoderFactory = Callable[[Sequence[FeatureSpec], int], nn.Module]
 """A decoder's class, or what makes one, called with the encoder's ``features`` and ``num_classes``."""
@@ -74,11 +75,10 @@ class Segmenter(nn.Module):
         Raises:
             ValueError: a part does not tell how it was built.
         """
-        bare: dict[str, Any] | None = {} if not inspect.signature(type(self.encoder)).parameters else None
-        arguments: dict[str, Any] = {"encoder": _recorded(self.encoder, "model.encoder", bare)}
+        arguments: dict[str, Any] = {"encoder": _recorded(self.encoder, "model.model.encoder", None)}
         for name, options in self._options.items():
             head = getattr(self, name)
-            arguments[name] = None if head is None else _recorded(head, f"model.{name}", options)
+            arguments[name] = None if head is None else _recorded(head, f"model.model.{name}", options)
         return {"class_path": class_path(type(self)), "init_args": arguments | {"num_classes": self.num_classes}}
 
     @classmethod
@@ -128,9 +128,22 @@ class Segmenter(nn.Module):
         outputs = [self._scored(pyramid, size) for pyramid, size in zip(pyramids, groups, strict=True)]
         auxiliary = [output.auxiliary_logits for output in outputs if output.auxiliary_logits is not None]
         return SegmenterOutput(
-            put_together([output.logits for output in outputs], groups, _cells(self.decoder, whole)),
-            put_together(auxiliary, groups, _cells(self.auxiliary, whole)) if auxiliary else None,
+            put_together([output.logits for output in outputs], groups, cells(whole, self.stride)),
+            put_together(auxiliary, groups, cells(whole, cast(Any, self.auxiliary).stride)) if auxiliary else None,
         )
+
+    def true_region(self, logits: Tensor, size: Size) -> Tensor:
+        """The part of an image's logits that is not padding.
+
+        Args:
+            logits: scores ``(..., h, w)`` at the decoder's stride s.
+            size: height and width of the image without its padding, in pixels.
+
+        Returns:
+            Scores ``(..., ceil(height / s), ceil(width / s))``.
+        """
+        height, width = cells(size, self.stride)
+        return logits[..., :height, :width]
 
     def _encoded(self, images: Tensor) -> list[Tensor]:
         return self._checked(self.encoder(images), (images.shape[-2], images.shape[-1]))
@@ -150,23 +163,22 @@ class Segmenter(nn.Module):
         return SegmenterOutput(logits, _within(self.auxiliary, features, size))
 
 
-def _cells(head: Any, size: Size) -> Size:
-    return FeatureSpec(0, head.stride).size(*size)
-
-
-def _within(head: nn.Module, features: Sequence[Tensor], size: Size) -> Tensor:
-    logits, cells = head(features), _cells(head, size)
-    if logits.shape[-2] < cells[0] or logits.shape[-1] < cells[1]:
+def _within(head: Any, features: Sequence[Tensor], size: Size) -> Tensor:
+    logits, (height, width) = head(features), cells(size, head.stride)
+    if logits.shape[-2] < height or logits.shape[-1] < width:
         raise ValueError(
-            f"{type(head).__name__} must give at least {cells} cells of stride {head.stride} for an image of {size} "
+            f"{type(head).__name__} must give at least {(height, width)} cells of stride {head.stride} for an image of {size} "
             f"pixels, got {tuple(logits.shape[-2:])}; set its `stride` to the pixels per cell of its logits."
         )
-    return logits[..., : cells[0], : cells[1]]
+    return logits[..., :height, :width]
 
 
 def _promised(part: Any, attribute: str, key: str) -> Any:
     if not hasattr(part, attribute):
-        raise ValueError(f"model.{key} must have an attribute {attribute}, got a {type(part).__name__} without one.")
+        raise ValueError(
+            f"model.model.{key} must have an attribute {attribute}, got a {type(part).__name__} without one; set it in "
+            f"its __init__."
+        )
     return getattr(part, attribute)
 
 
@@ -178,14 +190,15 @@ def _options(make: Callable[..., Any] | None) -> dict[str, Any] | None:
 
 
 def _recorded(part: nn.Module, key: str, options: dict[str, Any] | None) -> Settings:
-    if "settings" in part.__dict__:
+    if hasattr(part, "settings"):
         given = {"features", "num_classes"}
-        recorded = part.__dict__["settings"]
+        recorded: Any = part.settings
         arguments = {name: value for name, value in recorded["init_args"].items() if name not in given}
         return plain({"class_path": recorded["class_path"], "init_args": arguments}, key)
     if options is None:
         raise ValueError(
-            f"{key} does not tell how it was built: derive {type(part).__name__} from "
-            f"src.models.settings.RecordsSettings, or give the class itself with functools.partial for its options."
+            f"{key} does not tell how it was built; derive {type(part).__name__} from "
+            f"src.models.settings.RecordsSettings, build it with src.models.settings.build_recorded, or, for a decoder, "
+            f"give the class itself with functools.partial for its options."
         )
     return plain({"class_path": class_path(type(part)), "init_args": options}, key)

@@ -27,6 +27,9 @@ class RecordsSettings:
         ...         self.factor = factor
         >>> Scale().settings["init_args"]
         {'factor': 2.0}
+
+    Raises:
+        TypeError: a subclass's ``__init__`` has arguments without a name, as in ``*args``.
     """
 
     settings: Settings
@@ -34,7 +37,19 @@ class RecordsSettings:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in cls.__dict__:
+            _check_names(cls)
             cls.__init__ = _recording(cls.__init__)  # type: ignore[method-assign]
+
+
+def _check_names(cls: type) -> None:
+    unnamed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY)
+    _, *parameters = inspect.signature(cls.__init__).parameters.items()  # type: ignore[misc]
+    for name, parameter in parameters:
+        if parameter.kind in unnamed:
+            raise TypeError(
+                f"{cls.__qualname__}.__init__ must take arguments that can be given by name, for they are recorded and "
+                f"given again so, got {str(parameter).partition(':')[0]}; take {name} by name, several as one sequence."
+            )
 
 
 def _recording(init: Callable[..., None]) -> Callable[..., None]:
@@ -71,7 +86,7 @@ def plain(value: Any, key: str = "settings") -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {str(name): plain(item, f"{key}.{name}") for name, item in value.items()}
+        return {str(name): plain(item, _below(key, str(name))) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item, f"{key}[{index}]") for index, item in enumerate(value)]
     if hasattr(value, "settings"):
@@ -80,8 +95,13 @@ def plain(value: Any, key: str = "settings") -> Any:
         return plain(value.to_dict(), key)
     raise ValueError(
         f"{key} cannot be written into a checkpoint: got {type(value).__name__}, expected numbers, strings, lists, "
-        f"dicts or an object with `settings`; derive the class from src.models.settings.RecordsSettings."
+        f"dicts or an object with `settings`; derive the class from src.models.settings.RecordsSettings or, where it is "
+        f"another library's, build the object with src.models.settings.build_recorded."
     )
+
+
+def _below(key: str, name: str) -> str:
+    return key if name == "init_args" else f"{key}.{name}"  # as in a flag
 
 
 def build(settings: Settings, **overrides: Any) -> Any:

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-Size = tuple[int, int]
-"""Height and width, in pixels of an image or in cells of a map."""
+from src.layers.size import Size
 
 
 def group_by_size(sizes: Sequence[Size], count: int, whole: Size) -> dict[Size, list[int]]:
@@ -20,11 +19,14 @@ def group_by_size(sizes: Sequence[Size], count: int, whole: Size) -> dict[Size, 
         ValueError: there is not one size per image, or a size is empty or larger than the padded images.
     """
     if len(sizes) != count:
-        raise ValueError(f"sizes must have one (height, width) for each of {count} images, got {len(sizes)}.")
+        raise ValueError(f"sizes must have one (height, width) for each of {count} images, got {len(sizes)}; give all.")
     groups: dict[Size, list[int]] = {}
     for index, (height, width) in enumerate(sizes):
         if not (0 < height <= whole[0] and 0 < width <= whole[1]):
-            raise ValueError(f"sizes[{index}] must be between (1, 1) and the batch's {whole}, got {(height, width)}.")
+            raise ValueError(
+                f"sizes[{index}] must be between (1, 1) and the batch's {whole}, got {(height, width)}; give the "
+                f"image's size in pixels without its padding."
+            )
         groups.setdefault((int(height), int(width)), []).append(index)
     return groups
 

@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from src.layers.position_bias import TableBias
+from src.layers.size import Size
 from src.layers.window_attention import PaddedKeys, WindowAttention
-from src.layers.windows import Size, zero_outside
-from src.models.features import FeatureSpec
+from src.layers.windows import zero_outside
+from src.models.features import FeatureSpec, cells
 from src.models.settings import RecordsSettings
 from src.models.swin_block import PatchEmbed, PatchMerging, SwinBlock, SwinStage
 
@@ -41,6 +42,8 @@ SWIN_SIZES = {
     "large": SwinSize(192, (2, 2, 18, 2), (6, 12, 24, 48)),
 }
 """The published sizes by name."""
+
+_KEY = "model.model.encoder"
 
 
 class SwinTransformer(RecordsSettings, nn.Module):
@@ -167,7 +170,7 @@ class SwinTransformer(RecordsSettings, nn.Module):
         if sizes is not None:
             sizes = [(int(height), int(width)) for height, width in sizes]
             images = zero_outside(images.permute(0, 2, 3, 1), sizes).permute(0, 3, 1, 2)
-            sizes = [_reduced(size, self.feature_specs[0].stride) for size in sizes]
+            sizes = [cells(size, self.feature_specs[0].stride) for size in sizes]
         x = self.patch_embed(images)
         x = self.drop(self._with_position(x, sizes))
         features = []
@@ -176,7 +179,7 @@ class SwinTransformer(RecordsSettings, nn.Module):
             normed = zero_outside(self.get_submodule(f"norm{i}")(x), sizes)
             features.append(normed.permute(0, 3, 1, 2).contiguous())
             x = merged
-            sizes = None if sizes is None else [_reduced(size, 2) for size in sizes]
+            sizes = None if sizes is None else [cells(size, 2) for size in sizes]
         return features
 
     def _with_position(self, x: Tensor, sizes: Sequence[Size] | None) -> Tensor:
@@ -197,18 +200,24 @@ class SwinTransformer(RecordsSettings, nn.Module):
     def _check_input(self, images: Tensor, sizes: Sequence[Size] | None) -> None:
         if images.ndim != 4 or images.shape[1] != self.in_channels:
             raise ValueError(
-                f"images must be (B, {self.in_channels}, H, W), got {tuple(images.shape)}; set in_channels for others."
+                f"images must be (B, {self.in_channels}, H, W), got {tuple(images.shape)}; set {_KEY}.in_channels to "
+                f"the channels of the images."
             )
         if 0 in images.shape:
-            raise ValueError(f"images must have at least one pixel, got {tuple(images.shape)}.")
+            raise ValueError(f"images must have at least one pixel, got {tuple(images.shape)}; leave empty ones out.")
         if sizes is None:
             return
         if len(sizes) != len(images):
-            raise ValueError(f"sizes must have one entry per image, got {len(sizes)} for {len(images)} images.")
+            raise ValueError(
+                f"sizes must have one entry per image, got {len(sizes)} for {len(images)} images; give all of them."
+            )
         height, width = images.shape[2:]
         for size in sizes:
             if not (1 <= size[0] <= height and 1 <= size[1] <= width):
-                raise ValueError(f"sizes must be between 1x1 and the batch's {height}x{width}, got {tuple(size)}.")
+                raise ValueError(
+                    f"sizes must be between 1x1 and the batch's {height}x{width}, got {tuple(size)}; give an image's "
+                    f"size in pixels without its padding."
+                )
 
 
 def stage_windows(window_size: int | Sequence[int | Sequence[int]], num_stages: int) -> list[Size]:
@@ -230,14 +239,10 @@ def stage_windows(window_size: int | Sequence[int | Sequence[int]], num_stages: 
     pairs = [(entry, entry) if isinstance(entry, int) else tuple(entry) for entry in entries]
     if len(pairs) != num_stages or any(len(pair) != 2 or min(pair) < 1 for pair in pairs):
         raise ValueError(
-            f"window_size must be a whole number from 1 up, a pair (height, width) or one of these for each of the "
-            f"{num_stages} stages, got {window_size}."
+            f"{_KEY}.window_size must be a whole number from 1 up, a pair (height, width) or one of these for each of "
+            f"the {num_stages} stages, got {window_size}; 7 and 12 are the published ones."
         )
     return [(pair[0], pair[1]) for pair in pairs]
-
-
-def _reduced(size: Size, factor: int) -> Size:
-    return -(-size[0] // factor), -(-size[1] // factor)
 
 
 def _check(
@@ -249,22 +254,26 @@ def _check(
 ) -> None:
     for name, count in counts.items():
         if count < 1:
-            raise ValueError(f"{name} must be at least 1, got {count}.")
+            raise ValueError(f"{_KEY}.{name} must be at least 1, got {count}; give a whole number from 1 up.")
     for name, rate in rates.items():
         if not 0 <= rate <= 1:
-            raise ValueError(f"{name} must be between 0 and 1, got {rate}.")
+            raise ValueError(f"{_KEY}.{name} must be between 0 and 1, got {rate}; give a fraction, 0 for none.")
     if not depths or len(depths) != len(num_heads):
         raise ValueError(
-            f"depths and num_heads must have one entry per stage, got {len(depths)} depths and {len(num_heads)} heads."
+            f"{_KEY}.depths and num_heads must have one entry per stage, got {len(depths)} depths and "
+            f"{len(num_heads)} heads; give lists of one length."
         )
     if min(depths) < 1:
-        raise ValueError(f"depths must be at least 1 each, got {tuple(depths)}.")
+        raise ValueError(f"{_KEY}.depths must be at least 1 each, got {tuple(depths)}; leave a stage without blocks out.")
     for i, heads in enumerate(num_heads):
         channels = counts["embed_dim"] * 2**i
         if heads < 1 or channels % heads:
             raise ValueError(
-                f"num_heads must divide the channels of each stage, got {heads} heads for {channels} channels; "
+                f"{_KEY}.num_heads must divide the channels of each stage, got {heads} heads for {channels} channels; "
                 f"change embed_dim or num_heads."
             )
     if absolute_pos_embed is not None and (len(absolute_pos_embed) != 2 or min(absolute_pos_embed) < 1):
-        raise ValueError(f"absolute_pos_embed must be a height and a width from 1 up, got {absolute_pos_embed}.")
+        raise ValueError(
+            f"{_KEY}.absolute_pos_embed must be a height and a width from 1 up, got {absolute_pos_embed}; give those of "
+            f"the embedding in tokens, or null for none."
+        )

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torchvision.ops import StochasticDepth
 
 from src.layers.window_attention import WindowAttention
-from src.layers.windows import Size, zero_outside
+from src.layers.size import Size
+from src.layers.windows import zero_outside
 
 
 class SwinBlock(nn.Module):

@@ -25,6 +25,6 @@ def swin_upernet(
     Source: Liu et al., "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows", section 4.3.
     """
     if size not in SWIN_SIZES:
-        raise ValueError(f"size must be one of {', '.join(SWIN_SIZES)}, got {size!r}.")
+        raise ValueError(f"size must be one of {', '.join(SWIN_SIZES)}, got {size!r}; take one of these.")
     settings = {**SWIN_SIZES[size]._asdict(), "in_channels": in_channels, **swin_settings}
     return Segmenter(SwinTransformer(**settings), UPerNetDecoder, FCNHead, num_classes=num_classes)

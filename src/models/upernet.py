@@ -47,7 +47,10 @@ class UPerNetDecoder(RecordsSettings, nn.Module):
         super().__init__()
         self.feature_specs = _fine_to_coarse(features)
         if channels < 1 or any(size < 1 for size in pool_sizes):
-            raise ValueError(f"decoder.channels and pool_sizes must be positive, got {channels} and {pool_sizes}.")
+            raise ValueError(
+                f"model.model.decoder.channels and pool_sizes must be positive, got {channels} and {pool_sizes}; 512 and "
+                f"[1, 2, 3, 6] are the published ones."
+            )
         self.stride = self.feature_specs[0].stride
         *fine, coarse = self.feature_specs
         self.psp_modules = nn.ModuleList(
@@ -101,5 +104,7 @@ def _fine_to_coarse(features: Sequence[FeatureSpec]) -> tuple[FeatureSpec, ...]:
     specs = tuple(FeatureSpec(*spec) for spec in features)
     strides = [spec.stride for spec in specs]
     if not specs or strides != sorted(strides):
-        raise ValueError(f"features must be levels from fine to coarse, got strides {strides}.")
+        raise ValueError(
+            f"features must be levels from fine to coarse, got strides {strides}; order the encoder's feature_specs."
+        )
     return specs

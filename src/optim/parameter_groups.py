@@ -6,6 +6,8 @@ from typing import Any
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from src.models.compiled import plain_name
+
 NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _NormBase)
 POSITIONS = ("relative_position_bias_table", "absolute_pos_embed")
 
@@ -15,7 +17,7 @@ def parameters_without_decay(model: nn.Module, encoder: str = "encoder") -> set[
 
     These are the encoder's norms, found by their module's type, and position parameters. The encoder's biases and the
     decoder's norms do decay. The published configs match the word ``norm`` in names instead, which gives the same
-    groups for Swin and UPerNet.
+    groups for Swin and UPerNet. Names are those of the model before ``torch.compile``, where that was called.
 
     Args:
         model: the model whose parameters are to be grouped.
@@ -23,16 +25,24 @@ def parameters_without_decay(model: nn.Module, encoder: str = "encoder") -> set[
 
     Source: configs of Swin-Transformer-Semantic-Segmentation, ``paramwise_cfg``.
     """
-    return {name for name, parameter in model.named_parameters() if parameter.requires_grad} & {
+    trainable = {name for name, _ in _trainable(model)}
+    return trainable & {
         *_norm_parameters(model, encoder),
-        *(name for name, _ in model.named_parameters() if name.rpartition(".")[2] in POSITIONS),
+        *(name for name in trainable if name.rpartition(".")[2] in POSITIONS),
     }
+
+
+def _trainable(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            yield plain_name(name), parameter
 
 
 def _norm_parameters(model: nn.Module, encoder: str) -> Iterator[str]:
     for module_name, module in model.named_modules():
-        if isinstance(module, NORMS) and module_name.partition(".")[0] == encoder:
-            yield from (f"{module_name}.{name}" for name, _ in module.named_parameters(recurse=False))
+        name = plain_name(module_name)
+        if isinstance(module, NORMS) and name.partition(".")[0] == encoder:
+            yield from (f"{name}.{parameter}" for parameter, _ in module.named_parameters(recurse=False))
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -43,7 +53,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
         weight_decay: decay of the first group.
     """
     exempt = parameters_without_decay(model)
-    trainable = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    trainable = list(_trainable(model))
     return [
         {"name": "decay", "params": [p for name, p in trainable if name not in exempt], "weight_decay": weight_decay},
         {"name": "no_decay", "params": [p for name, p in trainable if name in exempt], "weight_decay": 0.0},

@@ -53,12 +53,12 @@ class SwinRecipe(OptimizerRecipe):
         power: float = 1.0,
     ) -> None:
         if lr <= 0:
-            raise ValueError(f"model.optimizer.lr must be above 0, got {lr}")
+            raise ValueError(f"model.optimizer.lr must be above 0, got {lr}; 6e-5 is the published one.")
         if weight_decay < 0:
-            raise ValueError(f"model.optimizer.weight_decay must be at least 0, got {weight_decay}")
+            raise ValueError(f"model.optimizer.weight_decay must be at least 0, got {weight_decay}; give 0 for none.")
         for name, value in {"warmup": warmup, "warmup_ratio": warmup_ratio}.items():
             if not 0 <= value <= 1:
-                raise ValueError(f"model.optimizer.{name} must be a fraction in 0..1, got {value}")
+                raise ValueError(f"model.optimizer.{name} must be between 0 and 1, got {value}; give a fraction.")
         self.lr, self.betas, self.weight_decay = lr, betas, weight_decay
         self.warmup, self.warmup_ratio, self.power = warmup, warmup_ratio, power
 

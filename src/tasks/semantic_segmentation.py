@@ -25,7 +25,7 @@ from src.preprocessing import Preprocessing
 
 
 class SemanticSegmentation(RecordsSettings, LightningModule):
-    """Trains a segmenter on images and masks, scores it, and predicts label maps.
+    """Trains a segmenter on images and masks, scores it, and predicts label maps. Pixels labelled 255 do not count.
 
     Logged: ``train/loss``, ``train/loss_decoder``, ``train/loss_auxiliary``, ``train/lr``; and with ``val/`` or
     ``test/`` before it, from one confusion matrix over the whole set at the labels' original size, ``miou``,
@@ -39,7 +39,6 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         loss: a module of ``(logits (B, K, h, w), masks (B, H, W))``; None is ``CrossEntropy()``.
         auxiliary_weight: weight of the auxiliary head's loss.
         optimizer: builds optimizer and schedule; None is ``SwinRecipe()``, the published recipe.
-        ignore_index: label of pixels that are not scored.
 
     Raises:
         ValueError: the classes do not fit the model.
@@ -53,7 +52,6 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         loss: nn.Module | None = None,
         auxiliary_weight: float = 0.4,
         optimizer: OptimizerRecipe | None = None,
-        ignore_index: int = IGNORE_INDEX,
     ) -> None:
         super().__init__()
         self.model = model
@@ -61,7 +59,7 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         if isinstance(preprocessing, Mapping):
             preprocessing = Preprocessing.from_dict(preprocessing)
         self.preprocessing = preprocessing or Preprocessing()
-        self.loss = loss or CrossEntropy(ignore_index=ignore_index)
+        self.loss = loss or CrossEntropy(ignore_index=IGNORE_INDEX)
         self.auxiliary_weight = auxiliary_weight
         self.optimizer = optimizer or SwinRecipe()
         if len(self.classes) != model.num_classes:
@@ -69,7 +67,7 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
                 f"model.classes must name each of the model's {model.num_classes} outputs, got {len(self.classes)} "
                 f"names; set model.model.num_classes to {len(self.classes)} or correct the class list."
             )
-        self.confusion = MulticlassConfusionMatrix(len(self.classes), ignore_index=ignore_index, validate_args=False)
+        self.confusion = MulticlassConfusionMatrix(len(self.classes), ignore_index=IGNORE_INDEX, validate_args=False)
         self.scores: Scores | None = None
 
     def forward(self, images: Tensor, sizes: list[tuple[int, int]] | None = None) -> Tensor:

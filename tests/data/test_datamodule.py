@@ -57,7 +57,6 @@ def test_works_without_a_trainer(tmp_path: Path):
     assert batch["sizes"] == [(16, 16), (16, 16)]
     assert len(data.train_dataloader()) == 3
     assert data.num_classes == len(data.classes) == 2
-    assert data.ignore_index == 255
 
 
 def test_validation_images_of_several_sizes_make_one_batch(tmp_path: Path):

@@ -136,7 +136,7 @@ def test_a_decoder_that_records_nothing_is_recorded_by_its_factory(decoder, kern
 
 def test_a_part_that_hides_how_it_was_built_is_named():
     model = build(decoder=lambda features, num_classes: PlainDecoder(features, num_classes, kernel_size=3))
-    with pytest.raises(ValueError, match=r"model\.decoder does not tell how it was built: derive PlainDecoder"):
+    with pytest.raises(ValueError, match=r"model\.decoder does not tell how it was built; derive PlainDecoder"):
         _ = model.settings
 
 

@@ -307,7 +307,7 @@ def test_unusable_settings_are_refused(options, message):
 @pytest.mark.parametrize(
     ("shape", "sizes", "message"),
     [
-        ((1, 4, 32, 32), None, r"images must be \(B, 3, H, W\), got \(1, 4, 32, 32\); set in_channels"),
+        ((1, 4, 32, 32), None, r"images must be \(B, 3, H, W\), got \(1, 4, 32, 32\); set model\.model\.encoder\.in_channels"),
         ((3, 32, 32), None, "images must be"),
         ((1, 3, 0, 32), None, "at least one pixel"),
         ((0, 3, 32, 32), None, "at least one"),

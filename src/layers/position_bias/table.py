@@ -31,9 +31,9 @@ class TableBias(PositionBias):
     def __init__(self, window: tuple[int, int], num_heads: int, init_std: float = 0.02) -> None:
         super().__init__()
         if min(window) < 1:
-            raise ValueError(f"window must be at least 1 token high and wide, got {window}.")
+            raise ValueError(f"window must be at least 1 token high and wide, got {window}; give a larger one.")
         if num_heads < 1:
-            raise ValueError(f"num_heads must be at least 1, got {num_heads}.")
+            raise ValueError(f"num_heads must be at least 1, got {num_heads}; give that of the attention.")
         self.window = (window[0], window[1])
         self.relative_position_bias_table = nn.Parameter(
             torch.empty((2 * window[0] - 1) * (2 * window[1] - 1), num_heads)
@@ -76,7 +76,7 @@ class TableBias(PositionBias):
             ValueError: unknown method.
         """
         if method not in ("bicubic", "bilinear", "geometric"):
-            raise ValueError(f"method must be bicubic, bilinear or geometric, got {method!r}.")
+            raise ValueError(f"method must be bicubic, bilinear or geometric, got {method!r}; take one of these.")
         resized = type(self)(window, self.num_heads).to(self.relative_position_bias_table)
         if window == self.window:
             resized.load_state_dict(self.state_dict())

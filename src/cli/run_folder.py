@@ -1,0 +1,26 @@
+"""Where a run writes."""
+
+from datetime import datetime
+from pathlib import Path
+
+from lightning.pytorch.utilities import rank_zero_only
+
+
+def make_run_folder(runs: str, name: str) -> Path:
+    """A new folder ``<runs>/<name>/<time>``; the first process makes it, the others are told of it by the logger.
+
+    Args:
+        runs: folder of all runs.
+        name: name of the run.
+    """
+    time = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    for number in range(1, 1000):
+        folder = Path(runs, name, time if number == 1 else f"{time}_{number}")
+        if getattr(rank_zero_only, "rank", 0) != 0:
+            return folder
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise FileExistsError(f"no new folder could be made in {Path(runs, name)}; give another --name.")
