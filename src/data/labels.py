@@ -26,7 +26,7 @@ class LabelEncoder:
         ignored_ids: the stored values that become 255.
 
     Raises:
-        ValueError: more than 255 classes remain, or none.
+        ValueError: more than 255 classes remain, or fewer than 2.
     """
 
     def __init__(
@@ -40,10 +40,11 @@ class LabelEncoder:
             ignored_ids = [value if value == IGNORE_INDEX else value + 1 for value in ignored_ids]
         self.ignored_ids = tuple(sorted({*ignored_ids, *((0,) if reduce_zero_label else ())}))
         self.classes = classes.without(self.ignored_ids)
-        if not 1 <= len(self.classes) <= IGNORE_INDEX:
+        if not 2 <= len(self.classes) <= IGNORE_INDEX:
             raise ValueError(
-                f"data.classes must leave 1 to {IGNORE_INDEX} classes, since {IGNORE_INDEX} stands for unlabelled "
-                f"pixels, got {len(self.classes)}; correct data.classes or data.ignored_ids."
+                f"data.classes must leave 2 to {IGNORE_INDEX} classes, since one class leaves nothing to learn and "
+                f"{IGNORE_INDEX} stands for unlabelled pixels, got {len(self.classes)}; correct data.classes "
+                f"(for example add `0 background`) or data.ignored_ids."
             )
         self._table = np.full(max(256, *self.classes.ids, *self.ignored_ids) + 2, _UNKNOWN, np.int16)
         self._table[list(self.ignored_ids)] = IGNORE_INDEX

@@ -1,7 +1,8 @@
 """From a checkpoint to the labels of a picture, in two lines."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import overload
 
 import numpy as np
 import torch
@@ -40,7 +41,13 @@ class Predictor:
         self.classes = classes
         self.device = torch.device(device)
 
-    def __call__(self, image: Any) -> Any:
+    @overload
+    def __call__(self, image: Picture) -> Tensor: ...
+
+    @overload
+    def __call__(self, image: Sequence[Picture]) -> list[Tensor]: ...
+
+    def __call__(self, image: Picture | Sequence[Picture]) -> Tensor | list[Tensor]:
         """Label one picture or a list of them, one after the other.
 
         Args:
@@ -53,9 +60,9 @@ class Predictor:
         Raises:
             ValueError: a picture has another shape or type.
         """
-        if isinstance(image, list | tuple):
-            return [self._labels(picture) for picture in image]
-        return self._labels(image)
+        if isinstance(image, np.ndarray | Tensor | Image.Image):
+            return self._labels(image)
+        return [self._labels(picture) for picture in image]
 
     @torch.inference_mode()
     def _labels(self, picture: Picture) -> Tensor:

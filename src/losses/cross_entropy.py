@@ -35,6 +35,8 @@ class CrossEntropy(RecordsSettings, nn.Module):
         ValueError: an argument is out of its range.
     """
 
+    class_weights: Tensor | None
+
     def __init__(
         self,
         ignore_index: int = 255,
@@ -49,12 +51,10 @@ class CrossEntropy(RecordsSettings, nn.Module):
                 f'model.loss.mean must be "labelled" or "all", got {mean!r}; "all" is the published recipe\'s.'
             )
         if not 0 <= label_smoothing <= 1:
-            raise ValueError(
-                f"model.loss.label_smoothing must be between 0 and 1, got {label_smoothing}; give a fraction, 0 for none."
-            )
+            raise ValueError(f"model.loss.label_smoothing must be between 0 and 1, got {label_smoothing}; 0 is none.")
         if class_weights is not None and min(class_weights, default=0) < 0:
             raise ValueError(
-                f"model.loss.class_weights must not be negative, got {list(class_weights)}; give 0 to leave a class out."
+                f"model.loss.class_weights must not be negative, got {list(class_weights)}; 0 leaves a class out."
             )
         self.ignore_index = ignore_index
         self.mean = mean
@@ -123,8 +123,8 @@ class CrossEntropy(RecordsSettings, nn.Module):
             )
         if 0 <= self.ignore_index < num_classes:
             raise ValueError(
-                f"model.loss.ignore_index must not be one of the classes 0..{num_classes - 1}, got {self.ignore_index}; "
-                f"take -1, for example, for the data's too."
+                f"model.loss.ignore_index must not be one of the classes 0..{num_classes - 1}, "
+                f"got {self.ignore_index}; give the value that unlabelled pixels have in the masks."
             )
         if masks.device.type != "cpu":
             return

@@ -13,9 +13,9 @@ class FullSizeLoss(RecordsSettings, nn.Module):
     The logits are resized as a whole, so that memory grows with classes times pixels.
 
     Args:
-        loss: called with logits ``(B, K, H, W)`` and masks ``(B, H, W)``. One that does not record its settings is built
-            with ``src.models.settings.build_recorded(DiceLoss, mode="multiclass")``, so that a checkpoint can name it;
-            the command line does so by itself.
+        loss: called with logits ``(B, K, H, W)`` and masks ``(B, H, W)``. Build another library's as
+            ``src.models.settings.build_recorded(DiceLoss, mode="multiclass")``, so that a checkpoint can name it; the
+            command line does so by itself.
     """
 
     def __init__(self, loss: nn.Module) -> None:

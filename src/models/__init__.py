@@ -1,5 +1,6 @@
 """Encoders, decoders and the segmenter that joins them."""
 
+import importlib
 from typing import Any
 
 from src.models.fcn_head import FCNHead
@@ -14,17 +15,25 @@ __all__ = [
     "FeatureSpec",
     "Segmenter",
     "SegmenterOutput",
-    "SmpDecoder",
     "SmpEncoder",
+    "SmpFPN",
+    "SmpSegformer",
+    "SmpUnet",
     "SwinTransformer",
     "UPerNetDecoder",
     "swin_upernet",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("SmpDecoder", "SmpEncoder"):  # importing segmentation-models-pytorch takes seconds
-        from src.models import smp_bridge
+_SMP_FILES = {
+    "SmpEncoder": "src.models.smp_encoder",
+    "SmpFPN": "src.models.smp_decoders",
+    "SmpSegformer": "src.models.smp_decoders",
+    "SmpUnet": "src.models.smp_decoders",
+}
 
-        return getattr(smp_bridge, name)
+
+def __getattr__(name: str) -> Any:
+    if name in _SMP_FILES:  # importing segmentation-models-pytorch takes seconds
+        return getattr(importlib.import_module(_SMP_FILES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -167,8 +167,8 @@ def _within(head: Any, features: Sequence[Tensor], size: Size) -> Tensor:
     logits, (height, width) = head(features), cells(size, head.stride)
     if logits.shape[-2] < height or logits.shape[-1] < width:
         raise ValueError(
-            f"{type(head).__name__} must give at least {(height, width)} cells of stride {head.stride} for an image of {size} "
-            f"pixels, got {tuple(logits.shape[-2:])}; set its `stride` to the pixels per cell of its logits."
+            f"{type(head).__name__} must give at least {(height, width)} cells of stride {head.stride} for an image of "
+            f"{size} pixels, got {tuple(logits.shape[-2:])}; set its `stride` to the pixels per cell of its logits."
         )
     return logits[..., :height, :width]
 
@@ -198,7 +198,7 @@ def _recorded(part: nn.Module, key: str, options: dict[str, Any] | None) -> Sett
     if options is None:
         raise ValueError(
             f"{key} does not tell how it was built; derive {type(part).__name__} from "
-            f"src.models.settings.RecordsSettings, build it with src.models.settings.build_recorded, or, for a decoder, "
-            f"give the class itself with functools.partial for its options."
+            f"src.models.settings.RecordsSettings, build it with src.models.settings.build_recorded, or, where it is a "
+            f"decoder, give the class itself with functools.partial for its options."
         )
     return plain({"class_path": class_path(type(part)), "init_args": options}, key)

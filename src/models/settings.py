@@ -95,8 +95,8 @@ def plain(value: Any, key: str = "settings") -> Any:
         return plain(value.to_dict(), key)
     raise ValueError(
         f"{key} cannot be written into a checkpoint: got {type(value).__name__}, expected numbers, strings, lists, "
-        f"dicts or an object with `settings`; derive the class from src.models.settings.RecordsSettings or, where it is "
-        f"another library's, build the object with src.models.settings.build_recorded."
+        f"dicts or an object with `settings`; derive the class from src.models.settings.RecordsSettings, or "
+        f"build another library's with src.models.settings.build_recorded."
     )
 
 

@@ -264,7 +264,7 @@ def _check(
             f"{len(num_heads)} heads; give lists of one length."
         )
     if min(depths) < 1:
-        raise ValueError(f"{_KEY}.depths must be at least 1 each, got {tuple(depths)}; leave a stage without blocks out.")
+        raise ValueError(f"{_KEY}.depths must be at least 1 each, got {tuple(depths)}; leave empty stages out.")
     for i, heads in enumerate(num_heads):
         channels = counts["embed_dim"] * 2**i
         if heads < 1 or channels % heads:
@@ -274,6 +274,6 @@ def _check(
             )
     if absolute_pos_embed is not None and (len(absolute_pos_embed) != 2 or min(absolute_pos_embed) < 1):
         raise ValueError(
-            f"{_KEY}.absolute_pos_embed must be a height and a width from 1 up, got {absolute_pos_embed}; give those of "
-            f"the embedding in tokens, or null for none."
+            f"{_KEY}.absolute_pos_embed must be a height and a width from 1 up, got {absolute_pos_embed}; give "
+            f"those of the embedding in tokens, or null for none."
         )

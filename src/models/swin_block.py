@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchvision.ops import StochasticDepth
 
-from src.layers.window_attention import WindowAttention
 from src.layers.size import Size
+from src.layers.window_attention import WindowAttention
 from src.layers.windows import zero_outside
 
 

@@ -48,8 +48,8 @@ class UPerNetDecoder(RecordsSettings, nn.Module):
         self.feature_specs = _fine_to_coarse(features)
         if channels < 1 or any(size < 1 for size in pool_sizes):
             raise ValueError(
-                f"model.model.decoder.channels and pool_sizes must be positive, got {channels} and {pool_sizes}; 512 and "
-                f"[1, 2, 3, 6] are the published ones."
+                f"model.model.decoder.channels and pool_sizes must be positive, got {channels} and {pool_sizes}; 512 "
+                f"and [1, 2, 3, 6] are the published ones."
             )
         self.stride = self.feature_specs[0].stride
         *fine, coarse = self.feature_specs

@@ -9,6 +9,7 @@ from src.callbacks import PredictionWriter
 from src.callbacks.prediction_writer import mask_names
 from src.classes import ClassList
 from src.data import ImageFolder
+from src.data.image_io import read_image
 from src.tasks import SemanticSegmentation
 
 
@@ -50,6 +51,25 @@ def test_overlays_on_request_show_image_and_mask(task, images, tmp_path):
     with Image.open(tmp_path / "out" / "97x143_overlay.jpg") as overlay:
         assert overlay.size == (143, 97)
     assert (tmp_path / "out" / "deep" / "er" / "500x33_overlay.jpg").is_file()
+
+
+class Inverted(ImageFolder):
+    """A data set with a reader of its own."""
+
+    @staticmethod
+    def read_image(path, channels=3):
+        return 255 - read_image(path, channels)
+
+
+def test_overlays_show_what_the_data_sets_own_reader_reads(task, images, tmp_path):
+    for data, name in ((ImageFolder, "plain"), (Inverted, "inverted")):
+        writer = PredictionWriter(str(tmp_path / name), overlay=True)
+        trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, callbacks=[writer])
+        trainer.predict(task, data(str(images), num_workers=0), return_predictions=False)
+    image = read_image(images / "97x143.png")
+    for name, expected in (("plain", image), ("inverted", 255 - image)):
+        overlay = read_image(tmp_path / name / "97x143_overlay.jpg").astype(int)
+        assert np.corrcoef(overlay.ravel(), expected.ravel())[0, 1] > 0.5
 
 
 def test_replaces_no_image(task, images):

@@ -54,7 +54,13 @@ def test_other_values_are_named_with_file_and_options(dtype: type, value: int):
 
 def test_classes_must_leave_room_for_the_ignore_index():
     assert len(LabelEncoder(classes(*range(255))).classes) == 255
-    with pytest.raises(ValueError, match=r"data.classes must leave 1 to 255 classes.*got 460"):
+    with pytest.raises(ValueError, match=r"data.classes must leave 2 to 255 classes.*got 460"):
         LabelEncoder(classes(*range(460)))
     with pytest.raises(ValueError, match="got 0"):
         LabelEncoder(classes(3), ignored_ids=[3])
+
+
+@pytest.mark.parametrize("ignored", [[1], [0, 1]])
+def test_a_single_class_is_refused(ignored):
+    with pytest.raises(ValueError, match=r"must leave 2 to 255 classes.*add `0 background`"):
+        LabelEncoder(ClassList.from_names(["cell", "rest"]), ignored_ids=ignored)
