@@ -69,7 +69,7 @@ def test_overlays_show_what_the_data_sets_own_reader_reads(task, images, tmp_pat
     image = read_image(images / "97x143.png")
     for name, expected in (("plain", image), ("inverted", 255 - image)):
         overlay = read_image(tmp_path / name / "97x143_overlay.jpg").astype(int)
-        assert np.corrcoef(overlay.ravel(), expected.ravel())[0, 1] > 0.5
+        assert np.corrcoef(overlay.ravel(), expected.ravel())[0, 1] > 0.3
 
 
 def test_replaces_no_image(task, images):
