@@ -57,7 +57,7 @@ def test_commands_run(command, folder, monkeypatch):
     subcommand, *words = shlex.split(command)[2:]
     subcommand = subcommand.removeprefix("src.")
     flags = SMALL[subcommand]
-    if "smp_bridge" in command:
+    if "Smp" in command:
         part = "encoder" if "SmpEncoder" in command else "decoder"
         flags = [flag for flag in flags if f"model.{part}." not in flag]
     quiet = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", "--data.num_workers=0"]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from src.models.features import FeatureSpec, check_channels
 from src.models.settings import RecordsSettings
 
-SmpNorm = Literal["batchnorm", "instancenorm", "identity"]
+SmpNorm = Literal["batchnorm", "identity"]
 Interpolation = Literal["nearest", "nearest-exact", "bilinear", "bicubic", "area"]
 
 _STRIDES = (4, 8, 16, 32)

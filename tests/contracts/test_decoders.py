@@ -5,9 +5,8 @@ import functools
 import pytest
 import torch
 
-from src.models import FCNHead, FeatureSpec, UPerNetDecoder
+from src.models import FCNHead, FeatureSpec, SmpFPN, SmpSegformer, SmpUnet, UPerNetDecoder
 from src.models.settings import build, plain
-from src.models.smp_bridge import SmpDecoder
 
 SPECS = (FeatureSpec(4, 4), FeatureSpec(6, 8), FeatureSpec(8, 16), FeatureSpec(10, 32))
 OTHER_SPECS = (FeatureSpec(3, 4), FeatureSpec(5, 8), FeatureSpec(7, 16), FeatureSpec(9, 32))
@@ -17,9 +16,9 @@ DECODERS = {
     "upernet-group": functools.partial(UPerNetDecoder, channels=8, norm="group"),
     "fcn": functools.partial(FCNHead, channels=8),
     "fcn-finest": functools.partial(FCNHead, channels=8, level=0),
-    "unet": functools.partial(SmpDecoder, architecture="Unet", options={"decoder_channels": [16, 16, 8, 8, 8]}),
-    "fpn": functools.partial(SmpDecoder, architecture="FPN", options={"decoder_pyramid_channels": 32}),
-    "segformer": functools.partial(SmpDecoder, architecture="Segformer", options={"decoder_segmentation_channels": 8}),
+    "unet": functools.partial(SmpUnet, decoder_channels=(16, 16, 8, 8, 8)),
+    "fpn": functools.partial(SmpFPN, decoder_pyramid_channels=32),
+    "segformer": functools.partial(SmpSegformer, decoder_segmentation_channels=8),
 }
 
 
