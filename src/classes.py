@@ -10,9 +10,12 @@ from typing import Any
 Colour = tuple[int, int, int]
 """Red, green and blue, each 0..255."""
 
+LARGEST_ID = 2**24 - 1
+"""The largest value in a mask file that can stand for a class."""
+
 ADE20K_FILE = Path(__file__).with_name("ade20k_classes.txt")
 
-_LINE = re.compile(r"^(?:(?P<id>\d+)\s+(?=\S))?(?P<names>.*?)(?:\s+(?P<colour>\d{1,3}\s*,\s*\d{1,3}\s*,\s*\d{1,3}))?$")
+_LINE = re.compile(r"^(?:(?P<id>\d+)(?:\s*[:,]\s*|\s+)(?=\S))?(?P<names>.*?)(?:\s+(?P<colour>\d{1,3}\s*,\s*\d{1,3}\s*,\s*\d{1,3}))?$")
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,11 @@ class ClassList:
                     f"classes.{key} must have one entry for each of the {len(self.names)} names, "
                     f"got {len(getattr(self, key))}; add or remove entries."
                 )
-        if any(not name for name in self.names):
-            raise ValueError("classes.names must not be empty strings, got ''; give every class a name.")
+        for name in self.names:
+            if not name or not name.isprintable() or "${" in name:
+                raise ValueError(
+                    f"classes.names must be printable and not empty, without `${{`, got {name!r}; rename the class."
+                )
         for key in ("names", "ids"):
             values = getattr(self, key)
             if doubled := sorted({value for value in values if values.count(value) > 1}):
@@ -58,8 +64,11 @@ class ClassList:
         for colour in self.palette:
             if len(colour) != 3 or any(not 0 <= part <= 255 for part in colour):
                 raise ValueError(f"classes.palette must be three numbers in 0..255 a class, got {colour}; correct it.")
-        if any(class_id < 0 for class_id in self.ids):
-            raise ValueError(f"classes.ids must be 0 or more, got {min(self.ids)}; use the values in the mask files.")
+        for class_id in self.ids:
+            if not 0 <= class_id <= LARGEST_ID:
+                raise ValueError(
+                    f"classes.ids must be in 0..{LARGEST_ID}, got {class_id}; use the values in the mask files."
+                )
 
     def __len__(self) -> int:
         return len(self.names)
@@ -98,7 +107,11 @@ class ClassList:
         path = Path(path)
         if not path.is_file():
             raise FileNotFoundError(f"data.classes must be a text file with one class a line, got {path.absolute()}.")
-        lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in path.read_text("utf-8-sig").splitlines())
+        try:
+            text = path.read_text("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"data.classes must be a text file in UTF-8, got {path} ({error}); convert it.") from error
+        lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines())
         entries = [match for line in lines if line and (match := _LINE.match(line))]
         with_id = [entry for entry in entries if entry["id"] is not None]
         if not entries:

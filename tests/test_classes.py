@@ -91,3 +91,23 @@ def test_without_leaves_out_by_id():
 def test_lengths_must_agree():
     with pytest.raises(ValueError, match=r"classes.palette must have one entry for each of the 2 names, got 1"):
         ClassList(("sky", "road"), ((0, 0, 0),))
+
+
+@pytest.mark.parametrize("name", ["", "two\nlines", "a\0b", "${x}"])
+def test_names_that_cannot_be_shown_or_mean_something_to_configs_are_refused(name: str):
+    with pytest.raises(ValueError, match="must be printable and not empty"):
+        ClassList.from_names(["ground", name])
+
+
+def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path):
+    path = tmp_path / "classes.txt"
+    path.write_bytes("0 Straße\n1 Weg\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"must be a text file in UTF-8, got .*classes\.txt"):
+        ClassList.from_file(path)
+
+
+@pytest.mark.parametrize("text", ["0: sky\n2: road", "0,sky\n2, road", "0 sky\n2\troad"])
+def test_ids_may_be_followed_by_a_colon_or_a_comma(tmp_path: Path, text: str):
+    (tmp_path / "classes.txt").write_text(text)
+    classes = ClassList.from_file(tmp_path / "classes.txt")
+    assert (classes.names, classes.ids) == (("sky", "road"), (0, 2))

@@ -1,5 +1,6 @@
 import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -281,6 +282,49 @@ def test_what_a_worker_says_of_a_file_is_said_in_a_line(tiny_config, sample_root
     assert said.startswith("error: ")
     assert path.name in said
     assert "77" in said
+
+
+def test_class_names_of_every_kind_train_score_and_predict(tiny_config, sample_root, capsys):
+    names = ["🌿 leaf", "[/b]", "a/b", "null", "1e3", "[red]x", "Straße", "'q\"q'"]
+    Path("classes.txt").write_text("".join(f"{number} {name}\n" for number, name in enumerate(names, start=1)))
+    folders = [f"--data.{kind}={sample_root}/{place}/validation" for kind, place in
+               (("images", "images"), ("masks", "annotations"))]  # fmt: skip
+    data = ["--data=src.data.MaskFolder", *folders, "--data.classes=classes.txt", "--data.ignored_ids=[0]"]
+    data += ["--data.num_workers=0"]
+    fitted = SegmentationCLI("fit", ["--config", str(tiny_config), *data, "--data.crop_size=32"])
+    best = f"{fitted.trainer.log_dir}/best.ckpt"
+    capsys.readouterr()
+    SegmentationCLI("validate", [f"--ckpt_path={best}", *data])
+    assert all(name in capsys.readouterr().out for name in names[:1])
+    predicting = [f"--ckpt_path={best}", f"--data.images={sample_root}/images/validation", "--output=masks"]
+    assert SegmentationCLI("predict", predicting).model.classes.names == tuple(names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["predict", "--data.images", ".", "--output", "m"], "--ckpt_path must be given to predict"),
+        (["validate", "--config", "sample.yaml"], "--ckpt_path must be given to validate"),
+        (["fit", "--config", "sample.yaml", "--ckpt_path", "no.ckpt"], "must be a checkpoint file, got no.ckpt"),
+        (["fit", "--config", "broken.yaml"], "--config must be YAML, got broken.yaml"),
+        (["fit", "--config", "list.yaml"], "--config must hold keys and values, got list.yaml with list"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_before_anything_is_built(arguments, said):
+    Path("broken.yaml").write_text("a: [1")
+    Path("list.yaml").write_text("- 1")
+    with pytest.raises((ValueError, FileNotFoundError), match=re.escape(said)):
+        SegmentationCLI(arguments[0], arguments[1:])
+
+
+def test_resuming_on_other_classes_or_another_model_is_refused(checkpoint, fit):
+    with pytest.raises(ValueError, match=r"ckpt_path must hold the model that the config describes.*embed_dim"):
+        fit("--ckpt_path", checkpoint, "--model.model.encoder.embed_dim", "16")
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_checkpoint(fit):
+    with pytest.raises(ValueError, match=r"the loss must be finite, got nan at step \d+.*lower model\.optimizer\.lr"):
+        fit("--model.optimizer.lr=1e30", "--model.optimizer.warmup=0", "--trainer.max_steps=6")
 
 
 def test_a_progress_bar_of_ones_own_replaces_ours(fit):

@@ -71,7 +71,7 @@ class BestAndLast(ModelCheckpoint):
 
     def _save_last(self, trainer: Trainer) -> None:
         # lightning's own save_last writes only where the score got better
-        if self.dirpath:
+        if self.dirpath and not getattr(trainer, "fast_dev_run", False):
             self._step_of_last = trainer.global_step
             self.last_model_path = str(Path(self.dirpath, "last.ckpt"))
             trainer.save_checkpoint(self.last_model_path, weights_only=False)

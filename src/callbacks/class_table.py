@@ -7,6 +7,7 @@ from typing import cast
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from src.files import written_beside
 from src.metrics import Scores
@@ -48,7 +49,7 @@ class ClassTable(Callback):
         rows = class_rows(task.classes.names, task.scores)
         table = Table(*HEADINGS, title=f"mIoU {task.scores.miou:.4f}")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         Console().print(table)
         if folder is not None:
             path = Path(folder, "classes.csv")

@@ -98,9 +98,12 @@ class ImagePanels(Callback):
                 Image.fromarray(panels).save(beside, format="PNG")
 
     def _scaled(self, picture: np.ndarray) -> np.ndarray:
+        """The picture at the panels' height; a wide one is cut off at four times that."""
         height, width = picture.shape[:2]
-        size = (max(1, round(width * self.height / height)), self.height)
-        return np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.NEAREST))
+        widest = 4 * self.height
+        size = (min(max(1, round(width * self.height / height)), widest), self.height)
+        shown_width = min(width, max(1, round(widest * height / self.height)))
+        return np.asarray(Image.fromarray(picture[:, :shown_width]).resize(size, Image.Resampling.NEAREST))
 
 
 def shown(image: Tensor, preprocessing: Preprocessing) -> np.ndarray:

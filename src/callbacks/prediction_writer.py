@@ -28,7 +28,7 @@ class PredictionWriter(BasePredictionWriter):
         overlay: whether to write each image with its mask over it too, as ``<name>_overlay.jpg``.
 
     Raises:
-        ValueError: a mask would replace one of the images, or lie outside the folder.
+        ValueError: the masks would lie among the images, or cannot be written.
     """
 
     def __init__(self, output: str, overlay: bool = False) -> None:
@@ -47,19 +47,23 @@ class PredictionWriter(BasePredictionWriter):
             pl_module: the task.
 
         Raises:
-            ValueError: a mask would replace one of the images, or lie outside the folder.
+            ValueError: the masks would lie among the images, or cannot be written.
         """
         dataset = cast("EvaluationDataset", trainer.predict_dataloaders.dataset)  # type: ignore[union-attr]
         self._read_image = dataset.readers[0]
         self._images = {pair.name: pair.image for pair in dataset.pairs}
         self._names = mask_names(list(self._images))
-        written = {(self.output / f"{name}.png").resolve() for name in self._names.values()}
-        for image in self._images.values():
-            if image.resolve() in written:
+        for name, image in self._images.items():
+            folder = image.parents[len(PurePosixPath(name).parts) - 1].resolve()
+            if folder in (self.output.resolve(), *self.output.resolve().parents):
                 raise ValueError(
-                    f"output must be a folder where masks replace no image, got {self.output}, where one would replace "
-                    f"{image}; give another folder."
+                    f"output must not lie in the folder of the images, got {self.output} in {folder}, where "
+                    f"masks could replace images or be taken for images; give another folder."
                 )
+        try:
+            self.output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"output must be a folder to write to, got {self.output} ({error}).") from error
 
     def write_on_batch_end(
         self,

@@ -1,7 +1,9 @@
 """What is typed, put in the order that the parser needs."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -53,17 +55,30 @@ def config_files(words: Sequence[str]) -> list[Path]:
     return [Path(word.partition("=")[2]) for word in words if word.startswith("--config=")]
 
 
+def _parsed(config: Path) -> dict[str, Any]:
+    try:
+        parsed = yaml.safe_load(config.read_text("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"--config must be YAML, got {config} ({error}); correct the file.") from error
+    if not isinstance(parsed, dict):
+        raise ValueError(f"--config must hold keys and values, got {config} with {type(parsed).__name__}.")
+    return parsed
+
+
 def checkpoint_path(words: Sequence[str]) -> str | None:
     """The checkpoint that an arranged command line names, in a flag or in a config, the last of them.
 
     Args:
         words: what ``arranged`` gave.
+
+    Raises:
+        ValueError: a config is not YAML with keys and values.
     """
 
     def named() -> Iterator[str | None]:
         for config in config_files(words):
-            yield (yaml.safe_load(config.read_text("utf-8")) or {}).get("ckpt_path")
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+            yield _parsed(config).get("ckpt_path")
+        for word, following in pairwise([*words, ""]):
             key, equals, value = word.partition("=")
             if key == "--ckpt_path":
                 yield value if equals else following

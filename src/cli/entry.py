@@ -1,5 +1,6 @@
 """Running the command line for a person: plain errors, no noise."""
 
+import signal
 import sys
 import traceback
 import warnings
@@ -26,12 +27,14 @@ def main(subcommand: str | None = None) -> None:
             print(f"note: `src` is {PACKAGE}; the other one in {entry.resolve()} is not used", file=sys.stderr)
     leave_out_unhelpful_warnings()
     try:
-        SegmentationCLI(subcommand)
+        cli = SegmentationCLI(subcommand)
     except Exception as error:
         message = message_for_user(error)
         if message is None:
             raise
         sys.exit(f"error: {message}")
+    if cli.trainer.received_sigterm:
+        sys.exit(128 + signal.SIGTERM)
 
 
 def message_for_user(error: BaseException | None) -> str | None:

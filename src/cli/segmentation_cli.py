@@ -19,6 +19,9 @@ from src.inference.checkpoint import read_section
 from src.models.settings import build_recorded
 from src.tasks import SemanticSegmentation
 
+SCORING = ("validate", "test", "predict")
+"""The subcommands that need a checkpoint."""
+
 NUM_CLASSES = "model.init_args.model.init_args.num_classes"
 
 
@@ -78,15 +81,21 @@ class SegmentationCLI(LightningCLI):
         Args:
             parser: the parser with all subcommands.
             args: arguments, or None for those of the process.
+
+        Raises:
+            FileNotFoundError: a config or the checkpoint does not exist.
+            ValueError: a config or the checkpoint cannot be read, or there is no checkpoint where one is needed.
         """
         words = sys.argv[1:] if args is None else [str(word) for word in cast("list[str]", args)]
         words = arranged([self.default_subcommand, *words] if self.default_subcommand else words)
         subcommand, configs = words[0] if words else "", config_files(words)
-        checkpoint = checkpoint_path(words) if subcommand in ("validate", "test", "predict") else None
-        if checkpoint:
-            section = read_section(checkpoint)
+        checkpoint = checkpoint_path(words)
+        section = read_section(checkpoint) if checkpoint else None
+        if section and subcommand in SCORING:
             told = {"model": section["task"], "data": {"init_args": {"preprocessing": section["preprocessing"]}}}
-            words.insert(1 + len(configs), f"--config={json.dumps(told)}")
+            words.insert(1 + len(configs), f"--config={json.dumps(told, ensure_ascii=False)}")
+        elif subcommand in SCORING and not {"-h", "--help"} & set(words):
+            raise ValueError(f"--ckpt_path must be given to {subcommand}: a checkpoint that `python -m src.fit` wrote.")
         if subcommand in SUBCOMMANDS and configs:
             name = configs[0].stem if subcommand == "fit" else f"{configs[0].stem}-{subcommand}"
             self._subcommand_parsers[subcommand].set_defaults({"name": name})

@@ -63,6 +63,8 @@ class SegmentationDataModule(LightningDataModule):
         ...         return match_pairs(f"{self.folder}/{split}/tiles", f"{self.folder}/{split}/labels")
     """
 
+    allow_zero_length_dataloader_with_multiple_devices = True
+
     read_image = staticmethod(read_image)
     read_mask = staticmethod(read_mask)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from src.classes import ClassList
+from src.classes import LARGEST_ID, ClassList
 from src.data.batch import IGNORE_INDEX
 
 _UNKNOWN = -1
@@ -32,6 +32,9 @@ class LabelEncoder:
     def __init__(
         self, classes: ClassList, ignored_ids: Collection[int] | None = None, reduce_zero_label: bool = False
     ) -> None:
+        for value in ignored_ids or ():
+            if not 0 <= value <= LARGEST_ID:
+                raise ValueError(f"data.ignored_ids must be in 0..{LARGEST_ID}, got {value}; give values of the files.")
         if reduce_zero_label:
             classes = replace(classes, ids=tuple(class_id + 1 for class_id in classes.ids))
         if ignored_ids is None:

@@ -59,7 +59,8 @@ def match_pairs(
     """
     images, masks = Path(images), Path(masks)
     mask_files = [path for path in _image_files(masks, keys[1]) if path.stem.endswith(mask_suffix)]
-    image_files = [path for path in _image_files(images, keys[0]) if not mask_suffix or path not in set(mask_files)]
+    not_images = set(mask_files) if mask_suffix else set()
+    image_files = [path for path in _image_files(images, keys[0]) if path not in not_images]
     masks_by_stem = _by_stem(mask_files, masks, keys[1], mask_suffix)
     images_by_stem = _by_stem(image_files, images, keys[0])
     without_mask = sorted(images_by_stem.keys() - masks_by_stem.keys())
@@ -79,7 +80,8 @@ def match_pairs(
 
 def _image_files(folder: Path, key: str) -> list[Path]:
     if not folder.is_dir():
-        raise FileNotFoundError(f"{key} must be a folder of images, got {folder.absolute()}, which does not exist.")
+        what = "is a file" if folder.exists() else "does not exist"
+        raise FileNotFoundError(f"{key} must be a folder of images, got {folder.absolute()}, which {what}.")
     files = sorted(_walk(folder))
     if not files:
         raise FileNotFoundError(
@@ -88,12 +90,17 @@ def _image_files(folder: Path, key: str) -> list[Path]:
     return files
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in _SYSTEM_FOLDERS]
-        for name in files:
-            if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES:
-                yield Path(parent, name)
+def _walk(folder: Path, above: frozenset[str] = frozenset()) -> Iterator[Path]:
+    """Files below a folder; a link that leads back to a folder above is not followed."""
+    above |= {os.path.realpath(folder)}
+    for entry in os.scandir(folder):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            if entry.name not in _SYSTEM_FOLDERS and os.path.realpath(entry.path) not in above:
+                yield from _walk(Path(entry.path), above)
+        elif Path(entry.name).suffix.lower() in SUFFIXES:
+            yield Path(entry.path)
 
 
 def _by_stem(files: Iterable[Path], folder: Path, key: str, suffix: str = "") -> dict[str, Path]:
@@ -101,7 +108,10 @@ def _by_stem(files: Iterable[Path], folder: Path, key: str, suffix: str = "") ->
     for path in files:
         stem = path.relative_to(folder).with_suffix("").as_posix().removesuffix(suffix)
         if stem in found:
-            raise ValueError(f"{key} must hold one file a name, got {found[stem]} and {path}; remove one or rename it.")
+            raise ValueError(
+                f"{key} must hold one file a name, got {found[stem]} and {path}; rename one, or "
+                f"give images and masks folders of their own or a data.mask_suffix."
+            )
         found[stem] = path
     return found
 

@@ -105,7 +105,7 @@ def _below(key: str, name: str) -> str:
 
 
 def build(settings: Settings, **overrides: Any) -> Any:
-    """The object that ``settings`` describe.
+    """The object that ``settings`` describe, which has settings again.
 
     Args:
         settings: class path and arguments; nested settings are built first.
@@ -120,7 +120,7 @@ def build(settings: Settings, **overrides: Any) -> Any:
 
 
 def factory(settings: Settings) -> functools.partial[Any]:
-    """What makes the object that ``settings`` describe, from the arguments that they do not hold.
+    """What makes the object that ``settings`` describe, with settings, from the arguments that they do not hold.
 
     Args:
         settings: class path and arguments; nested settings are built now, or by the class itself where it has
@@ -138,7 +138,7 @@ def factory(settings: Settings) -> functools.partial[Any]:
         )
     if hasattr(cls, "from_settings"):
         return functools.partial(cls.from_settings, settings)
-    return functools.partial(cls, **{name: _built(value) for name, value in settings["init_args"].items()})
+    return functools.partial(build_recorded, cls, **{name: _built(value) for name, value in settings["init_args"].items()})
 
 
 def _built(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """One label per pixel: training, validation at the labels' original size, and prediction."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -85,8 +85,17 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         Args:
             batch: images and masks of one size.
             batch_idx: place in the epoch.
+
+        Raises:
+            ValueError: the loss is not finite, at a step that is logged.
         """
         losses = self.losses(batch)
+        logged_every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if batch_idx % logged_every == 0 and not torch.isfinite(losses["loss"]):
+            raise ValueError(
+                f"the loss must be finite, got {losses['loss'].item()} at step {self.trainer.global_step}, images "
+                f"{', '.join(batch['names'])}; lower model.optimizer.lr, lengthen its warm-up, or look at these images."
+            )
         for name, value in losses.items():
             self.log(f"train/{name}", value.detach(), prog_bar=name == "loss")
         self.log("train/lr", self.trainer.optimizers[0].param_groups[0]["lr"])
@@ -211,6 +220,31 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         section = checkpoint_section(self.model, self.classes, self.preprocessing)
         checkpoint[SECTION] = section | {"task": plain(self.settings, "model")}
 
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Compares the checkpoint with this task before its weights are taken.
+
+        Args:
+            checkpoint: what was saved.
+
+        Raises:
+            ValueError: classes or model differ.
+        """
+        saved = checkpoint.get(SECTION)
+        if saved is None:
+            return
+        names = tuple(saved["classes"]["names"])
+        if names != self.classes.names:
+            raise ValueError(
+                f"ckpt_path must hold a model of the data's {len(self.classes)} classes, got one of {len(names)}: "
+                f"{', '.join(names[:5])}...; train from the start, or give the data of the checkpoint."
+            )
+        differing = sorted(_differences(saved["model"], plain(self.model, "model")))
+        if differing:
+            raise ValueError(
+                f"ckpt_path must hold the model that the config describes, got one that differs in "
+                f"{', '.join(differing)}; give the config of its run."
+            )
+
     @classmethod
     def load_from_checkpoint(cls, checkpoint_path: str | Path, map_location: Any = "cpu", **overrides: Any) -> Self:  # type: ignore[override]
         """The task that was saved, with its weights, on the CPU unless told otherwise.
@@ -224,3 +258,13 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         task = build(checkpoint[SECTION]["task"], **overrides)
         task.load_state_dict(checkpoint["state_dict"])
         return task
+
+
+def _differences(first: Any, second: Any, key: str = "model") -> Iterator[str]:
+    """Keys below which two nested settings are not the same."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        for name in first.keys() | second.keys():
+            inner = key if name == "init_args" else f"{key}.{name}"
+            yield from _differences(first.get(name), second.get(name), inner)
+    elif first != second:
+        yield key

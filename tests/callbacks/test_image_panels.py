@@ -41,6 +41,14 @@ def test_shows_image_label_and_prediction_of_the_first_images(run, num_images, h
     assert label_colours <= {*Sample(root=str(sample_root)).classes.palette, (0, 0, 0)}
 
 
+def test_wide_pictures_are_cut_off():
+    panels = ImagePanels(height=32)
+    picture = np.zeros((1, 5000, 3), np.uint8)
+    assert panels._scaled(picture).shape == (32, 128, 3)
+    assert panels._scaled(picture.transpose(1, 0, 2)).shape == (32, 1, 3)
+    assert panels._scaled(np.zeros((64, 96, 3), np.uint8)).shape == (32, 48, 3)
+
+
 def test_none_on_request(run):
     assert run(num_images=0) == []
 

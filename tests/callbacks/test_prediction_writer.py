@@ -72,9 +72,16 @@ def test_overlays_show_what_the_data_sets_own_reader_reads(task, images, tmp_pat
         assert np.corrcoef(overlay.ravel(), expected.ravel())[0, 1] > 0.3
 
 
-def test_replaces_no_image(task, images):
-    with pytest.raises(ValueError, match=r"output must be a folder where masks replace no image, got .*97x143\.png"):
-        predict(task, images, PredictionWriter(str(images)))
+@pytest.mark.parametrize("place", ["", "masks", "deep/er"])
+def test_writes_nothing_among_the_images(task, images, place):
+    with pytest.raises(ValueError, match="output must not lie in the folder of the images"):
+        predict(task, images, PredictionWriter(str(images / place), overlay=True))
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_the_first_image(task, images, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"output must be a folder to write to, got .*file"):
+        predict(task, images, PredictionWriter(str(tmp_path / "file")))
 
 
 def test_leaves_no_half_file_where_writing_breaks_off(task, images, tmp_path, monkeypatch):

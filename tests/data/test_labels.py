@@ -64,3 +64,9 @@ def test_classes_must_leave_room_for_the_ignore_index():
 def test_a_single_class_is_refused(ignored):
     with pytest.raises(ValueError, match=r"must leave 2 to 255 classes.*add `0 background`"):
         LabelEncoder(ClassList.from_names(["cell", "rest"]), ignored_ids=ignored)
+
+
+@pytest.mark.parametrize("value", [-1, 2**24])
+def test_ignored_ids_out_of_range_are_refused(value):
+    with pytest.raises(ValueError, match=rf"data\.ignored_ids must be in 0\.\.\d+, got {value}"):
+        LabelEncoder(classes(0, 1), ignored_ids=[value])

@@ -94,3 +94,16 @@ def test_names_in_any_script_are_found(tmp_path: Path):
         save(tmp_path / "数据é" / kind / "图像 ü.png", TINY)
     pairs = match_pairs(tmp_path / "数据é" / "images", tmp_path / "数据é" / "masks")
     assert [pair.name for pair in pairs] == ["图像 ü.png"]
+
+
+def test_links_that_lead_back_are_not_followed(tmp_path: Path):
+    save(tmp_path / "images" / "a" / "1.png", TINY)
+    (tmp_path / "images" / "a" / "up").symlink_to(tmp_path / "images", target_is_directory=True)
+    (tmp_path / "images" / "a" / "self").symlink_to(tmp_path / "images" / "a", target_is_directory=True)
+    assert [pair.name for pair in find_images(tmp_path / "images", "data.images")] == ["a/1.png"]
+
+
+def test_a_file_in_place_of_a_folder_is_said_to_be_one(tmp_path: Path):
+    save(tmp_path / "photo.png", TINY)
+    with pytest.raises(FileNotFoundError, match=r"data\.images must be a folder of images, got .*, which is a file"):
+        find_images(tmp_path / "photo.png", "data.images")

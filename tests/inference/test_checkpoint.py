@@ -2,7 +2,14 @@ import pytest
 import torch
 
 from src.classes import ClassList
-from src.inference.checkpoint import FORMAT_VERSION, SECTION, checkpoint_section, read_checkpoint, read_section
+from src.inference.checkpoint import (
+    FORMAT_VERSION,
+    SECTION,
+    checkpoint_section,
+    load_checkpoint,
+    read_checkpoint,
+    read_section,
+)
 from src.preprocessing import Preprocessing
 
 
@@ -51,7 +58,7 @@ def test_names_of_a_compiled_model_are_those_of_the_plain_one(checkpoint, saved,
 
 
 def test_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"got .*none\.ckpt, which does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"got .*none\.ckpt, which does not exist; training writes"):
         read_checkpoint(tmp_path / "none.ckpt")
 
 
@@ -103,3 +110,28 @@ def test_part_from_a_missing_package_is_named(checkpoint, saved):
     settings["init_args"]["encoder"]["class_path"] = "no_such_package.Encoder"
     with pytest.raises(ImportError, match=r"no_such_package\.Encoder is needed to build this model"):
         read_checkpoint(saved()).build()
+
+
+def test_a_loaded_checkpoint_is_whole_and_has_the_names_of_the_plain_model(checkpoint, saved):
+    names = set(checkpoint["state_dict"])
+    compiled = {f"_orig_mod.{name}": value for name, value in checkpoint["state_dict"].items()}
+    loaded = load_checkpoint(saved(state_dict=compiled))
+    assert set(loaded["state_dict"]) == names
+    assert loaded[SECTION] == read_section(saved())
+    assert loaded["global_step"] == 3
+
+
+def test_tensors_go_where_they_are_asked_for(saved):
+    weights = load_checkpoint(saved(), map_location="meta")["state_dict"].values()
+    assert {value.device.type for value in weights} == {"meta"}
+
+
+def test_weights_are_missed(checkpoint, tmp_path):
+    torch.save({SECTION: checkpoint[SECTION]}, tmp_path / "some.ckpt")
+    with pytest.raises(ValueError, match="is damaged: it lacks state_dict"):
+        load_checkpoint(tmp_path / "some.ckpt")
+
+
+def test_a_folder_is_named(tmp_path):
+    with pytest.raises(ValueError, match="ckpt_path must be a checkpoint file, got .*, which is a folder; give a file"):
+        load_checkpoint(tmp_path)

@@ -51,6 +51,26 @@ def test_arrays_tensors_and_pictures_give_the_same(predictor):
     assert torch.equal(predictor(Image.fromarray(array)), expected)
 
 
+def test_model_and_inputs_go_to_the_device(model, monkeypatch):
+    moved = []
+    for owner in (torch.nn.Module, torch.Tensor):
+        monkeypatch.setattr(owner, "to", recording_to(owner, moved))
+    Predictor(model, Preprocessing(resize=(120, 40)), CLASSES, "cuda:3")(pixels())
+    assert [(kind.__name__, str(device)) for kind, device in moved] == [("Segmenter", "cuda:3"), ("Tensor", "cuda:3")]
+
+
+def recording_to(owner, moved):
+    move = owner.to
+
+    def to(self, target, *args, **kwargs):
+        if not str(target).startswith("cuda"):
+            return move(self, target, *args, **kwargs)
+        moved.append((type(self), target))
+        return self
+
+    return to
+
+
 def test_a_list_gives_a_list_of_what_each_gives_alone(predictor):
     pictures = [pixels(), pixels((20, 30)), Image.fromarray(pixels((33, 9)))]
     labels = predictor(pictures)

@@ -47,6 +47,20 @@ def test_nothing_is_kept_where_no_gradient_is_asked_for(logits):
     assert banded_sum(logits.detach(), (23, 17), score).grad_fn is None
 
 
+def test_no_gradient_is_computed_where_none_is_kept(logits):
+    seen = []
+
+    def watched(scores, rows):
+        seen.append(scores.requires_grad)
+        return score(scores, rows)
+
+    with torch.no_grad():
+        banded_sum(logits, (23, 17), watched)
+    assert not any(seen)
+    banded_sum(logits, (23, 17), watched)
+    assert seen[-1]
+
+
 def test_half_precision_is_scored_in_single_and_gets_its_own_gradient():
     logits = torch.randn(1, 3, 6, 5).bfloat16().requires_grad_()
     total = banded_sum(logits, (23, 17), lambda scores, rows: scores.square().sum())

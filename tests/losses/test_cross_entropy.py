@@ -111,6 +111,19 @@ def test_labels_that_are_no_class_are_named(value):
         CrossEntropy()(logits, masks)
 
 
+@pytest.mark.parametrize("options", [{}, {"mean": "all"}, {"class_weights": [1.0] * 5}])
+def test_values_are_looked_at_on_a_cpu_alone(options):
+    logits, masks = (part.to("meta") for part in batch())  # whose values nobody can wait for
+    assert CrossEntropy(**options).to("meta")(logits, masks).shape == ()
+
+
+def test_class_weights_move_with_the_loss_and_stay_out_of_its_state():
+    loss = CrossEntropy(class_weights=[1.0, 2.0])
+    assert dict(loss.named_buffers())["class_weights"].tolist() == [1.0, 2.0]
+    assert loss.to("meta").class_weights.is_meta
+    assert loss.state_dict() == {}
+
+
 @pytest.mark.parametrize("weights", [[1.0] * 4, [1.0] * 6])
 def test_another_number_of_class_weights_is_refused(weights):
     with pytest.raises(ValueError, match=f"one weight for each of 5 classes, got {len(weights)}"):
@@ -132,9 +145,9 @@ def test_masks_of_another_kind_are_refused(change):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mean": "some"}, "loss.mean must be"),
-        ({"label_smoothing": 1.5}, "loss.label_smoothing must be between 0 and 1"),
-        ({"class_weights": [1.0, -1.0]}, "loss.class_weights must not be negative"),
+        ({"mean": "some"}, r"model\.loss\.mean must be .*got 'some'; .*\.$"),
+        ({"label_smoothing": 1.5}, r"model\.loss\.label_smoothing must be between 0 and 1, got 1\.5; .*\.$"),
+        ({"class_weights": [1.0, -1.0]}, r"model\.loss\.class_weights must not be negative, .*; .*\.$"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):

@@ -36,6 +36,15 @@ def test_single_value_per_channel_takes_the_running_statistics(norms):
     assert all(torch.equal(a, b) for a, b in zip(ours.buffers(), before, strict=True))
 
 
+def test_a_norm_without_running_statistics_is_torchs():
+    ours, theirs = (norm(4, track_running_stats=False) for norm in (SingleValueBatchNorm2d, nn.BatchNorm2d))
+    maps = torch.randn(2, 4, 5, 6)
+    for training in (True, False):
+        assert torch.equal(ours.train(training)(maps), theirs.train(training)(maps))
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        ours.train()(maps[:1, :, :1, :1])
+
+
 def test_synchronised_norm_can_take_its_place():
     module = nn.SyncBatchNorm.convert_sync_batchnorm(ConvModule(3, 4, 1))
     assert isinstance(module.bn, nn.SyncBatchNorm)
@@ -63,7 +72,7 @@ def test_group_norm_gives_an_image_the_same_alone_and_in_a_batch():
 
 
 def test_unknown_norm_is_refused_with_the_way_to_synchronise():
-    with pytest.raises(ValueError, match=r"decoder\.norm must be .*got 'sync'.*sync_batchnorm"):
+    with pytest.raises(ValueError, match=r"model\.model\.decoder\.norm must be .*got 'sync'.*sync_batchnorm"):
         ConvModule(3, 4, 1, norm="sync")
 
 
@@ -80,5 +89,5 @@ def test_classifier_starts_near_zero():
 
 
 def test_no_classes_are_refused():
-    with pytest.raises(ValueError, match="num_classes must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"model\.model\.num_classes must be at least 1, got 0;"):
         classifier(8, 0)

@@ -61,7 +61,7 @@ def test_dropout_acts_in_training_only():
 
 @pytest.mark.parametrize("level", [-1, 4])
 def test_missing_level_is_refused(level):
-    with pytest.raises(ValueError, match=f"auxiliary.level must be between 0 and 3, got {level}"):
+    with pytest.raises(ValueError, match=rf"model\.model\.auxiliary\.level must be between 0 and 3, got {level};"):
         build(level=level)
 
 

@@ -1,16 +1,17 @@
 import pytest
 import torch
 
-from src.models.features import FeatureSpec, check_channels, check_features
+from src.models.features import FeatureSpec, cells, check_channels, check_features
 
 SPECS = (FeatureSpec(3, 4), FeatureSpec(5, 8))
 
 
 @pytest.mark.parametrize(
-    ("size", "cells"), [((1, 1), (1, 1)), ((500, 333), (125, 84)), ((36, 60), (9, 15)), ((5, 4), (2, 1))]
+    ("size", "expected"), [((1, 1), (1, 1)), ((500, 333), (125, 84)), ((36, 60), (9, 15)), ((5, 4), (2, 1))]
 )
-def test_size_of_a_level_is_rounded_up(size, cells):
-    assert FeatureSpec(1, 4).size(*size) == cells
+def test_size_of_a_level_is_rounded_up(size, expected):
+    assert FeatureSpec(1, 4).size(*size) == expected
+    assert cells(size, 4) == expected
 
 
 def test_missing_level_is_named():

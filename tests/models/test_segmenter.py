@@ -6,7 +6,7 @@ from torch import nn
 
 from src.models.fcn_head import FCNHead
 from src.models.segmenter import Segmenter
-from src.models.settings import plain
+from src.models.settings import build_recorded, plain
 from src.models.swin import SwinTransformer
 from src.models.upernet import UPerNetDecoder
 from tests.models.toys import PlainDecoder, ToyEncoder
@@ -136,8 +136,34 @@ def test_a_decoder_that_records_nothing_is_recorded_by_its_factory(decoder, kern
 
 def test_a_part_that_hides_how_it_was_built_is_named():
     model = build(decoder=lambda features, num_classes: PlainDecoder(features, num_classes, kernel_size=3))
-    with pytest.raises(ValueError, match=r"model\.decoder does not tell how it was built; derive PlainDecoder"):
+    with pytest.raises(ValueError, match=r"model\.model\.decoder does not tell how it was built; derive PlainDecoder"):
         _ = model.settings
+
+
+def test_an_encoder_that_records_nothing_is_named_with_the_remedy():
+    class Bare(nn.Module):
+        feature_specs = ToyEncoder().feature_specs
+
+    with pytest.raises(
+        ValueError, match=r"model\.model\.encoder does not tell .*src\.models\.settings\.build_recorded"
+    ):
+        _ = build(Bare).settings
+    assert build(lambda: build_recorded(Bare)).settings["init_args"]["encoder"]["init_args"] == {}
+
+
+def test_a_compiled_part_is_recorded_as_what_it_was():
+    model = build()
+    expected = model.settings
+    model.encoder = torch.compile(model.encoder)
+    assert model.settings == expected
+
+
+def test_true_region_leaves_the_padding_out():
+    model = build().eval()
+    images, batch = padded_batch(SIZES)
+    for logits, image, size in zip(model(batch, SIZES).logits, images, SIZES, strict=True):
+        assert model.true_region(logits, size).shape == model(image[None]).logits.shape[1:]
+        assert torch.equal(model.true_region(logits, size), logits[:, : -(-size[0] // 4), : -(-size[1] // 4)])
 
 
 class Wrong(ToyEncoder):
@@ -170,9 +196,9 @@ def test_a_decoder_with_too_few_cells_is_refused():
 
 
 def test_parts_without_their_attributes_are_refused():
-    with pytest.raises(ValueError, match=r"model\.encoder must have an attribute feature_specs, got a Conv2d"):
+    with pytest.raises(ValueError, match=r"model\.model\.encoder must have an attribute feature_specs, got a Conv2d"):
         build(lambda: nn.Conv2d(3, 3, 1))
-    with pytest.raises(ValueError, match=r"model\.decoder must have an attribute stride, got a Identity"):
+    with pytest.raises(ValueError, match=r"model\.model\.decoder must have an attribute stride, got a Identity"):
         build(decoder=lambda features, num_classes: nn.Identity())
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from src.models.settings import RecordsSettings, build, factory, imported, plain
+from src.models.settings import RecordsSettings, build, build_recorded, factory, imported, plain
 
 
 class Scale(RecordsSettings, nn.Module):
@@ -68,3 +68,18 @@ def test_nothing_but_a_module_is_called_for_settings():
 def test_a_missing_class_is_named(path):
     with pytest.raises(ImportError, match=f"{path} is needed to build this model"):
         imported(path)
+
+
+def test_an_object_of_another_library_is_told_how_to_be_recorded():
+    with pytest.raises(ValueError, match=r"model\.loss\.first cannot .*got Linear.*settings\.build_recorded\.$"):
+        plain({"loss": Pair(nn.Linear(1, 1), Scale())}, "model")
+    linear = build_recorded(nn.Linear, in_features=2, out_features=3)
+    assert build(plain(Pair(linear, Scale()))).first.weight.shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("init", "told"), [(lambda self, *parts: None, r"\*parts"), (lambda self, parts, /: None, "parts")]
+)
+def test_arguments_without_a_name_are_refused_with_the_class(init, told):
+    with pytest.raises(TypeError, match=rf"Unnamed\.__init__ must take .*got {told}; take parts by name"):
+        type("Unnamed", (RecordsSettings,), {"__init__": init, "__qualname__": "Unnamed"})

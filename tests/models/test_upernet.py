@@ -105,5 +105,5 @@ def test_levels_must_run_from_fine_to_coarse(features):
 
 @pytest.mark.parametrize("options", [{"channels": 0}, {"pool_sizes": (0, 1)}])
 def test_numbers_out_of_range_are_refused(options):
-    with pytest.raises(ValueError, match="must be positive"):
+    with pytest.raises(ValueError, match=r"model\.model\.decoder\.channels and pool_sizes must be positive, got .*\.$"):
         build(**options)

@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -33,6 +35,27 @@ def test_norms_of_the_encoder_and_position_parameters_do_not_decay(model):
     }
 
 
+def compiled(model: nn.Module) -> nn.Module:
+    return torch.compile(model)
+
+
+def compiled_inside(model: nn.Module) -> nn.Module:
+    inside = copy.copy(model)
+    inside._modules = dict(model._modules)
+    inside.encoder = torch.compile(model.encoder)
+    inside.encoder.norm0 = torch.compile(model.encoder.norm0)
+    return inside
+
+
+@pytest.mark.parametrize("compiler", [compiled, compiled_inside])
+def test_a_compiled_model_has_the_same_groups(model, compiler):
+    expected = parameter_groups(copy.deepcopy(model), 0.01)
+    groups = parameter_groups(compiler(copy.deepcopy(model)), 0.01)
+    assert parameters_without_decay(compiler(copy.deepcopy(model))) == parameters_without_decay(model)
+    for group, other in zip(groups, expected, strict=True):
+        assert [p.shape for p in group["params"]] == [p.shape for p in other["params"]]
+
+
 def test_biases_and_norms_of_the_head_decay(model):
     exempt = parameters_without_decay(model)
     assert "encoder.layers.0.blocks.0.mlp.fc1.bias" not in exempt
@@ -64,5 +87,5 @@ def test_options_of_the_recipe_reach_the_optimizer():
     ("argument", "value"), [("lr", 0.0), ("weight_decay", -0.1), ("warmup", 1.5), ("warmup_ratio", -1.0)]
 )
 def test_values_out_of_range_are_named(argument, value):
-    with pytest.raises(ValueError, match=rf"model\.optimizer\.{argument} must be .*got {value}"):
+    with pytest.raises(ValueError, match=rf"model\.optimizer\.{argument} must be .*got {value}; .*\.$"):
         SwinRecipe(**{argument: value})

@@ -45,6 +45,11 @@ def test_ratio_is_where_the_warm_up_begins():
     assert warmup_poly(0, 100, 10, warmup_ratio=0.1) == pytest.approx(0.1)
 
 
+def test_power_and_ratio_of_the_recipe_reach_the_schedule():
+    assert rates(10, warmup=0.0, power=2.0) == pytest.approx([(1 - step / 10) ** 2 for step in range(10)])
+    assert rates(10, warmup=0.5, warmup_ratio=0.1)[:6] == pytest.approx([0.1, 0.28, 0.46, 0.64, 0.82, 1.0])
+
+
 def test_stays_at_zero_beyond_the_run():
     assert warmup_poly(120, 100, 10) == 0.0
 
