@@ -16,6 +16,7 @@ from PIL import Image
 from src.cli import SegmentationCLI
 from src.cli.command_line import CONFIGS, arranged, checkpoint_path, find_config
 from src.cli.run_folder import make_run_folder
+from src.cli.whole_checkpoints import WholeCheckpoints
 from src.inference.checkpoint import read_checkpoint
 
 ROOT = Path(__file__).parents[1]
@@ -230,15 +231,31 @@ def test_scores_the_checkpoints_model_and_preprocessing_whatever_the_config_says
     assert SegmentationCLI(*arguments[:1], arguments[1:]).trainer.callback_metrics["val/accuracy"] >= 0
 
 
-def test_an_interrupted_and_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(fit):
-    flags = ["--model.model.encoder.drop_path_rate=0.5", "--trainer.max_steps=4", "--trainer.val_check_interval=0.5"]
+@pytest.mark.parametrize(
+    "length", [["--trainer.max_steps=4"], ["--trainer.max_steps=-1", "--trainer.max_epochs=2", "--data.batch_size=12"]]
+)
+def test_an_interrupted_and_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(fit, length):
+    flags = ["--model.model.encoder.drop_path_rate=0.5", "--trainer.val_check_interval=0.5", *length]
     whole = fit(*flags)
     stopped = fit(*flags, "--trainer.callbacks=tests.test_cli.StopAfterValidation")
     assert stopped.trainer.global_step == 2
     resumed = fit(*flags, "--ckpt_path", f"{stopped.trainer.log_dir}/last.ckpt")
-    assert resumed.trainer.global_step == 4
+    assert resumed.trainer.global_step == whole.trainer.global_step
     for name, weight in whole.model.state_dict().items():
         assert torch.equal(weight, resumed.model.state_dict()[name]), name
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(checkpoint, monkeypatch):
+    def broken(value, path):
+        Path(path).write_bytes(b"half")
+        raise OSError("no space left")
+
+    before = Path(checkpoint).read_bytes()
+    monkeypatch.setattr(torch, "save", broken)
+    with pytest.raises(OSError, match="no space left"):
+        WholeCheckpoints().save_checkpoint({"step": 1}, checkpoint)
+    assert Path(checkpoint).read_bytes() == before
+    assert not list(Path(checkpoint).parent.glob(".*part"))
 
 
 def test_checkpoints_are_read_without_running_code(checkpoint):

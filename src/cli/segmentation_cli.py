@@ -9,11 +9,13 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Callback, ProgressBar, RichProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.plugins import CheckpointIO
 from torch import nn
 
 from src.callbacks import BestAndLast, ClassTable, ImagePanels, LearningCurves, PredictionWriter, StepSeed
 from src.cli.command_line import SUBCOMMANDS, arranged, checkpoint_path, config_files
 from src.cli.run_folder import make_run_folder
+from src.cli.whole_checkpoints import WholeCheckpoints
 from src.data.datamodule import SegmentationDataModule
 from src.inference.checkpoint import read_section
 from src.models.settings import build_recorded
@@ -132,8 +134,7 @@ class SegmentationCLI(LightningCLI):
             **kwargs: arguments of the trainer that win over the config's.
         """
         config = self._get(self.config_init, "trainer")
-        given = config.get("callbacks") or []
-        callbacks = [*(given if isinstance(given, list) else [given]), *self._own_callbacks()]
+        callbacks = [*_listed(config.get("callbacks")), *self._own_callbacks()]
         shows_progress = any(isinstance(callback, ProgressBar) for callback in callbacks)
         if config.get("enable_progress_bar") is not False and not shows_progress:
             callbacks.append(RichProgressBar())
@@ -150,7 +151,10 @@ class SegmentationCLI(LightningCLI):
             if config.get("logger") in (None, True):
                 loggers = (TensorBoardLogger, CSVLogger)
                 kwargs["logger"] = [logger(folder.parent, name="", version=folder.name) for logger in loggers]
-        return super().instantiate_trainer(callbacks=callbacks, **kwargs)
+        plugins = _listed(config.get("plugins"))
+        if not any(isinstance(plugin, CheckpointIO) for plugin in plugins):
+            plugins.append(WholeCheckpoints())
+        return super().instantiate_trainer(callbacks=callbacks, plugins=plugins, **kwargs)
 
     def _own_callbacks(self) -> list[Callback]:
         if self.subcommand == "predict":
@@ -158,3 +162,9 @@ class SegmentationCLI(LightningCLI):
         if self.subcommand == "fit":
             return [StepSeed(self._get(self.config, "seed_everything")), LearningCurves()]
         return [ClassTable()]
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list) else [value]

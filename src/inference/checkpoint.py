@@ -88,7 +88,7 @@ def load_checkpoint(path: str | Path, map_location: Any = "cpu") -> dict[str, An
             f"last.ckpt into the folder of its run."
         )
     if Path(path).is_dir():
-        raise ValueError(f"ckpt_path must be a checkpoint file, got {path}, which is a folder; give a file in it.")
+        raise ValueError(f"ckpt_path must be a checkpoint file, got {path}, which is a folder; give one in it.")
     try:
         checkpoint = torch.load(path, map_location=map_location, weights_only=True, mmap=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError, OSError) as error:

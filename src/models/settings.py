@@ -138,7 +138,8 @@ def factory(settings: Settings) -> functools.partial[Any]:
         )
     if hasattr(cls, "from_settings"):
         return functools.partial(cls.from_settings, settings)
-    return functools.partial(build_recorded, cls, **{name: _built(value) for name, value in settings["init_args"].items()})
+    arguments = {name: _built(value) for name, value in settings["init_args"].items()}
+    return functools.partial(build_recorded, cls, **arguments)
 
 
 def _built(value: Any) -> Any:

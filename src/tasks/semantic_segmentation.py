@@ -188,6 +188,8 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """Optimizer and schedule of the recipe; the schedule is stepped after every optimizer step."""
         optimizer, schedule = self.optimizer.build(self.model, int(self.trainer.estimated_stepping_batches))
+        # Counting the batches made the loader; it must be made anew to take up its place in a run that is resumed.
+        self.trainer.fit_loop._combined_loader = None
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def setup(self, stage: str) -> None:

@@ -133,5 +133,5 @@ def test_weights_are_missed(checkpoint, tmp_path):
 
 
 def test_a_folder_is_named(tmp_path):
-    with pytest.raises(ValueError, match="ckpt_path must be a checkpoint file, got .*, which is a folder; give a file"):
+    with pytest.raises(ValueError, match=r"ckpt_path must be a checkpoint file, got .*, which is a folder; give one"):
         load_checkpoint(tmp_path)
