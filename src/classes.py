@@ -15,7 +15,11 @@ LARGEST_ID = 2**24 - 1
 
 ADE20K_FILE = Path(__file__).with_name("ade20k_classes.txt")
 
-_LINE = re.compile(r"^(?:(?P<id>\d+)(?:\s*[:,]\s*|\s+)(?=\S))?(?P<names>.*?)(?:\s+(?P<colour>\d{1,3}\s*,\s*\d{1,3}\s*,\s*\d{1,3}))?$")
+_LINE = re.compile(
+    r"^(?:(?P<id>\d+)(?:\s*[:,]\s*|\s+)(?=\S))?"
+    r"(?P<names>.*?)"
+    r"(?:\s+(?P<colour>\d{1,3}\s*,\s*\d{1,3}\s*,\s*\d{1,3}))?$"
+)
 
 
 @dataclass(frozen=True)

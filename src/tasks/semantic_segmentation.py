@@ -14,11 +14,10 @@ from torchmetrics.classification import MulticlassConfusionMatrix
 from src.classes import ClassList
 from src.data.batch import IGNORE_INDEX, Batch
 from src.inference import label_map
-from src.inference.checkpoint import SECTION, checkpoint_section
+from src.inference.checkpoint import SECTION, checkpoint_section, load_checkpoint
 from src.losses import CrossEntropy
 from src.metrics import Scores
 from src.models import Segmenter
-from src.models.features import FeatureSpec
 from src.models.settings import RecordsSettings, build, plain
 from src.optim import OptimizerRecipe, SwinRecipe
 from src.preprocessing import Preprocessing
@@ -123,11 +122,9 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         """
         logits = self(batch["images"], batch["sizes"]).split(1)
         sizes = zip(logits, batch["sizes"], batch["original_sizes"], strict=True)
-        return [label_map(self._true_region(one, size), size, original_size)[0] for one, size, original_size in sizes]
-
-    def _true_region(self, logits: Tensor, size: tuple[int, int]) -> Tensor:
-        height, width = FeatureSpec(0, self.model.stride).size(*size)
-        return logits[..., :height, :width]
+        return [
+            label_map(self.model.true_region(one, size), size, original_size)[0] for one, size, original_size in sizes
+        ]
 
     def predict_step(self, batch: Batch, batch_idx: int) -> list[Tensor]:
         """A label map ``(H_i, W_i)`` int64 for each image, at the original size of its file.
@@ -255,8 +252,12 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
             checkpoint_path: a checkpoint of this toolkit.
             map_location: device of the weights.
             **overrides: arguments of the task that replace the saved ones.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the file is cut, of another program or of a newer release.
         """
-        checkpoint = torch.load(checkpoint_path, map_location=map_location, weights_only=True)
+        checkpoint = load_checkpoint(checkpoint_path, map_location)
         task = build(checkpoint[SECTION]["task"], **overrides)
         task.load_state_dict(checkpoint["state_dict"])
         return task

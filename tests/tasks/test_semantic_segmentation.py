@@ -223,3 +223,18 @@ def test_a_model_that_cannot_be_written_down_is_refused_before_training(sample):
     task = SemanticSegmentation(Segmenter(Bare(3), Head, num_classes=8), sample.classes)
     with pytest.raises(ValueError, match="encoder"):
         make_trainer(max_steps=1).fit(task, sample)
+
+
+def test_a_task_built_in_python_keeps_its_loss_in_the_checkpoint(tiny_segmenter, sample, tmp_path):
+    task = SemanticSegmentation(tiny_segmenter(), sample.classes, loss=CrossEntropy(mean="all", label_smoothing=0.1))
+    trainer = make_trainer(max_steps=1, limit_val_batches=0)
+    trainer.fit(task, sample)
+    trainer.save_checkpoint(tmp_path / "a.ckpt")
+    loss = SemanticSegmentation.load_from_checkpoint(tmp_path / "a.ckpt").loss
+    assert (loss.mean, loss.label_smoothing) == ("all", 0.1)
+
+
+def test_files_of_other_programs_are_refused(tmp_path):
+    torch.save({"state_dict": {}}, tmp_path / "other.ckpt")
+    with pytest.raises(ValueError, match=r"other\.ckpt must be a checkpoint of this toolkit"):
+        SemanticSegmentation.load_from_checkpoint(tmp_path / "other.ckpt")
