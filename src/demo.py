@@ -1,5 +1,6 @@
 """``make demo``: trains a small model on the embedded sample, scores it, predicts, and says where to look."""
 
+import argparse
 import shlex
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ def run(subcommand: str, *arguments: str) -> SegmentationCLI:
 
 def main() -> None:
     """Train, validate and predict; exits with an error where the model has not learned."""
+    argparse.ArgumentParser(prog="python -m src.demo", description=__doc__).parse_args()
     leave_out_unhelpful_warnings()
     folder = Path(str(run("fit", "--config", "sample.yaml").trainer.log_dir))
     best = str(folder / "best.ckpt")

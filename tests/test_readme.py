@@ -82,6 +82,20 @@ def test_python_lines_run(folder):
     assert torch.equal(names["labels"], load_predictor("best.ckpt")(image))
 
 
+def test_the_data_set_of_ones_own_reads_its_folder(tmp_path):
+    (code,) = re.findall(r"^```py\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    names: dict = {}
+    exec(code, names)  # the README's own lines
+    for split in ("train", "val"):
+        for kind, mode in (("images", "RGB"), ("masks", "L")):
+            (tmp_path / split / kind).mkdir(parents=True)
+            Image.new(mode, (40, 30)).save(tmp_path / split / kind / "a.png")
+    data = names["Tiles"](str(tmp_path), crop_size=16, num_workers=0)
+    data.setup("fit")
+    assert next(iter(data.train_dataloader()))["masks"].shape == (2, 16, 16)
+    assert next(iter(data.val_dataloader()))["masks"][0].shape == (30, 40)
+
+
 def test_make_targets_exist():
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     named = re.findall(r"make (\w+)", TEXT)

@@ -69,6 +69,16 @@ class BestAndLast(ModelCheckpoint):
         if trainer.global_step != self._step_of_last:
             self._save_last(trainer)
 
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Says where the checkpoints are.
+
+        Args:
+            trainer: the trainer.
+            pl_module: the task.
+        """
+        if self.last_model_path and trainer.is_global_zero:
+            print(f"checkpoints: {self.dirpath}")
+
     def _save_last(self, trainer: Trainer) -> None:
         # lightning's own save_last writes only where the score got better
         if self.dirpath and not getattr(trainer, "fast_dev_run", False):

@@ -14,12 +14,14 @@ from src.data.batch import Batch
 from src.data.datasets import EvaluationDataset, ReadImage
 from src.data.image_io import read_image
 from src.files import written_beside
-from src.inference.drawing import overlaid, palette_image
+from src.inference.drawing import mask_image, overlaid
 from src.tasks import SemanticSegmentation
 
 
 class PredictionWriter(BasePredictionWriter):
     """Writes each label map as an indexed PNG of the image's size, under the image's relative path.
+
+    Its pixels are the ids of the classes, as in the masks of the data, so that it can be read as a mask.
 
     A mask is written beside its place and renamed, so that a stopped job leaves no half file.
 
@@ -86,12 +88,12 @@ class PredictionWriter(BasePredictionWriter):
             batch_idx: place in the epoch.
             dataloader_idx: place among the loaders.
         """
-        palette = cast("SemanticSegmentation", pl_module).classes.palette
+        classes = cast("SemanticSegmentation", pl_module).classes
         for name, labels in zip(batch["names"], prediction, strict=True):
             pixels = labels.cpu().numpy()
-            self._write(palette_image(pixels, palette), f"{self._names[name]}.png")
+            self._write(mask_image(pixels, classes), f"{self._names[name]}.png")
             if self.overlay:
-                picture = overlaid(self._read_image(self._images[name], 3), pixels, palette)
+                picture = overlaid(self._read_image(self._images[name], 3), pixels, classes.palette)
                 self._write(Image.fromarray(picture), f"{self._names[name]}_overlay.jpg")
 
     def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -13,12 +13,14 @@ from lightning.pytorch.plugins import CheckpointIO
 from torch import nn
 
 from src.callbacks import BestAndLast, ClassTable, ImagePanels, LearningCurves, PredictionWriter, StepSeed
+from src.classes import ClassList
 from src.cli.command_line import SUBCOMMANDS, arranged, checkpoint_path, config_files
 from src.cli.run_folder import make_run_folder
 from src.cli.whole_checkpoints import WholeCheckpoints
 from src.data.datamodule import SegmentationDataModule
 from src.inference.checkpoint import read_section
 from src.models.settings import build_recorded
+from src.preprocessing import Preprocessing
 from src.tasks import SemanticSegmentation
 
 SCORING = ("validate", "test", "predict")
@@ -66,9 +68,7 @@ class SegmentationCLI(LightningCLI):
         if subcommand == "fit":
             parser.link_arguments("data.num_classes", NUM_CLASSES, apply_on="instantiate")
             for name in ("classes", "preprocessing"):
-                parser.link_arguments(
-                    f"data.{name}", f"model.init_args.{name}", lambda value: value.to_dict(), apply_on="instantiate"
-                )
+                parser.link_arguments(f"data.{name}", f"model.init_args.{name}", _as_dict, apply_on="instantiate")
         if subcommand in ("validate", "test"):
             parser.set_defaults({"verbose": False})
         if subcommand == "predict":
@@ -96,6 +96,8 @@ class SegmentationCLI(LightningCLI):
         if section and subcommand in SCORING:
             told = {"model": section["task"], "data": {"init_args": {"preprocessing": section["preprocessing"]}}}
             words.insert(1 + len(configs), f"--config={json.dumps(told, ensure_ascii=False)}")
+        elif words == ["fit"]:
+            raise ValueError("--config must be given to fit, for example `--config sample.yaml`.")
         elif subcommand in SCORING and not {"-h", "--help"} & set(words):
             raise ValueError(f"--ckpt_path must be given to {subcommand}: a checkpoint that `python -m src.fit` wrote.")
         if subcommand in SUBCOMMANDS and configs:
@@ -162,6 +164,10 @@ class SegmentationCLI(LightningCLI):
         if self.subcommand == "fit":
             return [StepSeed(self._get(self.config, "seed_everything")), LearningCurves()]
         return [ClassTable()]
+
+
+def _as_dict(value: ClassList | Preprocessing) -> dict[str, Any]:
+    return value.to_dict()
 
 
 def _listed(value: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from src.classes import Colour
+from src.classes import ClassList, Colour
 
 UNLABELLED: Colour = (0, 0, 0)
 """The colour of pixels whose label is none of the classes."""
@@ -61,3 +61,26 @@ def palette_image(labels: np.ndarray, palette: Sequence[Colour]) -> Image.Image:
     picture = Image.fromarray(labels.astype(np.uint8), mode="L")
     picture.putpalette(colour_table(palette).tobytes())
     return picture
+
+
+def mask_image(labels: np.ndarray, classes: ClassList) -> Image.Image:
+    """A label map as a mask file of the data set: the pixels are the ids of the classes, so it can be read as a label.
+
+    An indexed picture (mode P) with the palette in it, or 16 bits a pixel (mode I;16) where an id is above 255.
+
+    Args:
+        labels: ``(H, W)`` integers, indices of the classes.
+        classes: ids and colours of the classes.
+
+    Raises:
+        ValueError: an id needs more than 16 bits.
+    """
+    ids = np.array(classes.ids)
+    if ids.max() > np.iinfo(np.uint16).max:
+        raise ValueError(f"class ids must be at most 65535 to be written as masks, got {ids.max()}; renumber them.")
+    if ids.max() > np.iinfo(np.uint8).max:
+        return Image.fromarray(ids.astype(np.uint16)[labels])
+    palette = [UNLABELLED] * (int(ids.max()) + 1)
+    for class_id, colour in zip(classes.ids, classes.palette, strict=True):
+        palette[class_id] = colour
+    return palette_image(ids[labels], palette)

@@ -102,6 +102,7 @@ def test_parts_can_be_left_out(fit, flag):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["fit"], "--config must be given to fit"),
         (["predict", "--data.images", ".", "--output", "m"], "--ckpt_path must be given to predict"),
         (["validate", "--config", "sample.yaml"], "--ckpt_path must be given to validate"),
         (["fit", "--config", "sample.yaml", "--ckpt_path", "no.ckpt"], "must be a checkpoint file, got no.ckpt"),

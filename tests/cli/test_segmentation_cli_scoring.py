@@ -58,7 +58,7 @@ def test_predicts_what_validate_scores_with_settings_from_the_checkpoint(fit, sa
         annotation = sample_root / "annotations" / "validation" / path.name
         label, prediction = np.asarray(Image.open(annotation)), np.asarray(Image.open(path))
         labelled = label > 0
-        np.add.at(confusion, (label[labelled] - 1, prediction[labelled]), 1)
+        np.add.at(confusion, (label[labelled] - 1, prediction[labelled] - 1), 1)
     union = confusion.sum(0) + confusion.sum(1) - confusion.diagonal()
     miou = np.mean([both / either for both, either in zip(confusion.diagonal(), union, strict=True) if either])
     assert float(validated.trainer.callback_metrics["val/miou"]) == pytest.approx(miou, abs=1e-6)
