@@ -6,6 +6,8 @@ import traceback
 import warnings
 from pathlib import Path
 
+from lightning.pytorch.utilities.exceptions import SIGTERMException
+
 from src.cli.segmentation_cli import SegmentationCLI
 
 PACKAGE = Path(__file__).parents[1]
@@ -27,14 +29,14 @@ def main(subcommand: str | None = None) -> None:
             print(f"note: `src` is {PACKAGE}; the other one in {entry.resolve()} is not used", file=sys.stderr)
     leave_out_unhelpful_warnings()
     try:
-        cli = SegmentationCLI(subcommand)
+        SegmentationCLI(subcommand)
+    except SIGTERMException:
+        sys.exit(128 + signal.SIGTERM)  # lightning's own status would be 0, as of a run that finished
     except Exception as error:
         message = message_for_user(error)
         if message is None:
             raise
         sys.exit(f"error: {message}")
-    if cli.trainer.received_sigterm:
-        sys.exit(128 + signal.SIGTERM)
 
 
 def message_for_user(error: BaseException | None) -> str | None:
@@ -48,8 +50,8 @@ def message_for_user(error: BaseException | None) -> str | None:
             kind, text = type(error).__name__, str(error)
             if text.startswith(f"Caught {kind} in DataLoader worker") and str(PACKAGE) in text:
                 return text.rpartition(f"\n{kind}: ")[2].strip()
-            raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-            if PACKAGE in raised_in.parents:
+            frames = traceback.extract_tb(error.__traceback__)
+            if frames and PACKAGE in Path(frames[-1].filename).parents:
                 return text
         error = error.__cause__ or error.__context__
     return None

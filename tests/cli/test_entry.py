@@ -2,7 +2,10 @@ import shutil
 
 import numpy as np
 import pytest
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from PIL import Image
+
+from src.cli import main
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,13 @@ def test_another_package_called_src_is_named(tmp_path, run_python):
     result = run_python("src", ["--help"], extra_path=tmp_path)
     assert f"the other one in {tmp_path} is not used" in result.stderr
     assert "usage" in result.stdout
+
+
+def test_a_run_that_is_told_to_end_does_not_look_finished(monkeypatch):
+    def ended(*args, **kwargs):
+        raise SIGTERMException
+
+    monkeypatch.setattr("src.cli.entry.SegmentationCLI", ended)
+    with pytest.raises(SystemExit) as end:
+        main("fit")
+    assert end.value.code == 143
