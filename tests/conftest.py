@@ -11,21 +11,12 @@ from src.models import FCNHead, Segmenter, SwinTransformer, UPerNetDecoder
 
 torch.set_num_threads(1)
 
-SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
-
 
 @pytest.fixture(scope="session")
 def sample_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("sample") / "pictures"
     make_pictures(root)
     return root
-
-
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    if not SHARED_DATA.is_dir():
-        pytest.skip(f"needs the real data in {SHARED_DATA.parent.name}/{SHARED_DATA.name} beside the checkout")
-    return SHARED_DATA
 
 
 @pytest.fixture
