@@ -55,9 +55,9 @@ class PredictionWriter(BasePredictionWriter):
         self._read_image = dataset.readers[0]
         self._images = {pair.name: pair.image for pair in dataset.pairs}
         self._names = mask_names(list(self._images))
-        for name, image in self._images.items():
-            folder = image.parents[len(PurePosixPath(name).parts) - 1].resolve()
-            if folder in (self.output.resolve(), *self.output.resolve().parents):
+        output = self.output.resolve()
+        for root in {image.parents[len(PurePosixPath(name).parts) - 1] for name, image in self._images.items()}:
+            if (folder := root.resolve()) in (output, *output.parents):
                 raise ValueError(
                     f"output must not lie in the folder of the images, got {self.output} in {folder}, where "
                     f"masks could replace images or be taken for images; give another folder."

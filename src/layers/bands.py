@@ -19,7 +19,7 @@ from src.layers.size import Size
 Mix = tuple[Tensor, Tensor, Tensor]
 """For each row of a result: the index of two rows, and the weight of the second."""
 
-_CPU_BYTES, _DEVICE_BYTES = 4 * 2**20, 64 * 2**20  # what a CPU's caches hold; what keeps an accelerator busy
+_CPU_BYTES, _DEVICE_BYTES = 4 * 2**20, 64 * 2**20  # what a CPU's caches hold; for accelerators not measured
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,8 @@ class CrossEntropy(RecordsSettings, nn.Module):
         Raises:
             ValueError: the masks hold another value, or do not fit the logits; or the number of class weights or
                 ``ignore_index`` does not fit the number of classes. The masks' values are looked at on a CPU alone, for
-                elsewhere each step would wait for the answer; there torch's own kernel stops at them (on CUDA with
-                ``device-side assert``: run on the CPU to see the value).
+                elsewhere each step would wait for the answer; there they are left to torch's own kernel (not tried on a
+                GPU), and a run on the CPU shows the value.
         """
         self._check(logits, masks)
         weights = None

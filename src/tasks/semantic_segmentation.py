@@ -86,11 +86,11 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
             batch_idx: place in the epoch.
 
         Raises:
-            ValueError: the loss is not finite, at a step that is logged.
+            ValueError: the loss is not finite, which is looked at every ``trainer.log_every_n_steps`` batches.
         """
         losses = self.losses(batch)
-        logged_every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
-        if batch_idx % logged_every == 0 and not torch.isfinite(losses["loss"]):
+        looked_at_every = max(1, self.trainer.log_every_n_steps)  # type: ignore[attr-defined]
+        if batch_idx % looked_at_every == 0 and not torch.isfinite(losses["loss"]):
             raise ValueError(
                 f"the loss must be finite, got {losses['loss'].item()} at step {self.trainer.global_step}, images "
                 f"{', '.join(batch['names'])}; lower model.optimizer.lr, lengthen its warm-up, or look at these images."

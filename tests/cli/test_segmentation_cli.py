@@ -122,7 +122,7 @@ def test_resuming_on_other_classes_or_another_model_is_refused(checkpoint, fit):
         fit("--ckpt_path", checkpoint, "--model.model.encoder.embed_dim", "16")
 
 
-def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_checkpoint(fit):
+def test_a_loss_that_is_not_finite_ends_the_run(fit):
     with pytest.raises(ValueError, match=r"the loss must be finite, got nan at step \d+.*lower model\.optimizer\.lr"):
         fit("--model.optimizer.lr=1e30", "--model.optimizer.warmup=0", "--trainer.max_steps=6")
 
@@ -136,3 +136,7 @@ def test_a_progress_bar_of_ones_own_replaces_ours(fit):
 def test_training_without_validation_leaves_the_last_checkpoint(fit):
     run = Path(str(fit("--trainer.limit_val_batches=0", "--trainer.log_every_n_steps=50").trainer.log_dir))
     assert [path.name for path in run.glob("*.ckpt")] == ["last.ckpt"]
+
+
+def test_a_run_that_logs_nothing_trains(fit):
+    assert fit("--trainer.log_every_n_steps=0").trainer.global_step == 2

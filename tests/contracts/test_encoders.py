@@ -15,6 +15,7 @@ ENCODERS = {
     "swin with position": lambda: SwinTransformer(**SMALL, absolute_pos_embed=(7, 9), window_size=(3, 5)),
     "smp": lambda: SmpEncoder("resnet18"),
 }
+TAKING_SIZES = [name for name, make in ENCODERS.items() if make().takes_sizes]
 
 
 @pytest.fixture(params=ENCODERS)
@@ -44,10 +45,9 @@ def test_every_parameter_learns(encoder):
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in encoder.parameters())
 
 
+@pytest.mark.parametrize("encoder", TAKING_SIZES, indirect=True)
 @torch.no_grad()
 def test_a_batch_equals_its_members_whatever_stands_in_the_padding(encoder):
-    if not encoder.takes_sizes:
-        pytest.skip("takes one size at a time")
     sizes = [(97, 131), (1, 1), (40, 131), (97, 3), (29, 30)]
     images = 5 * torch.randn(len(sizes), 3, 97, 131)
     for i, (height, width) in enumerate(sizes):
@@ -60,10 +60,9 @@ def test_a_batch_equals_its_members_whatever_stands_in_the_padding(encoder):
             assert not level[i, :, :, columns:].any()
 
 
+@pytest.mark.parametrize("encoder", TAKING_SIZES, indirect=True)
 @torch.no_grad()
 def test_sizes_that_fill_the_batch_change_nothing(encoder):
-    if not encoder.takes_sizes:
-        pytest.skip("takes one size at a time")
     images = torch.randn(2, 3, 33, 47)
     assert all(torch.equal(a, b) for a, b in zip(encoder(images), encoder(images, [(33, 47)] * 2), strict=True))
 

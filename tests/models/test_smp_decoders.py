@@ -1,16 +1,14 @@
 import functools
 
 import pytest
+import segmentation_models_pytorch as smp
 import torch
 
 import src.models
 from src.models import Segmenter, SwinTransformer
 from src.models.features import FeatureSpec
-
-smp = pytest.importorskip("segmentation_models_pytorch")
-
-from src.models.smp_decoders import SmpFPN, SmpSegformer, SmpUnet  # noqa: E402
-from src.models.smp_encoder import SmpEncoder  # noqa: E402
+from src.models.smp_decoders import SmpFPN, SmpSegformer, SmpUnet
+from src.models.smp_encoder import SmpEncoder
 
 DECODERS = {"Unet": SmpUnet, "FPN": SmpFPN, "Segformer": SmpSegformer}
 STRIDES = {"Unet": 1, "FPN": 4, "Segformer": 4}

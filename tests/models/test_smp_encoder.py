@@ -2,14 +2,12 @@ import subprocess
 import sys
 
 import pytest
+import segmentation_models_pytorch as smp
 import torch
 
 from src.models import Segmenter, UPerNetDecoder
 from src.models.settings import build, plain
-
-smp = pytest.importorskip("segmentation_models_pytorch")
-
-from src.models.smp_encoder import SmpEncoder  # noqa: E402
+from src.models.smp_encoder import SmpEncoder
 
 ENCODERS = ["resnet18", "efficientnet-b0", "tu-convnext_atto", "mit_b0"]
 
