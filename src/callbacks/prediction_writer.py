@@ -11,8 +11,9 @@ from PIL import Image
 from torch import Tensor
 
 from src.data.batch import Batch
-from src.data.datasets import EvaluationDataset, ReadImage
+from src.data.evaluation_dataset import EvaluationDataset
 from src.data.image_io import read_image
+from src.data.source import ReadImage
 from src.files import written_beside
 from src.inference.drawing import mask_image, overlaid
 from src.tasks import SemanticSegmentation
@@ -45,14 +46,14 @@ class PredictionWriter(BasePredictionWriter):
         """Settles the name of every mask before the first is made.
 
         Args:
-            trainer: the trainer, whose predict loader has a data set with ``pairs`` and ``readers``.
+            trainer: the trainer, whose predict loader has a data set with ``pairs`` and ``sources``.
             pl_module: the task.
 
         Raises:
             ValueError: the masks would lie among the images, or cannot be written.
         """
         dataset = cast("EvaluationDataset", trainer.predict_dataloaders.dataset)  # type: ignore[union-attr]
-        self._read_image = dataset.readers[0]
+        self._read_image = dataset.sources[0].read_image
         self._images = {pair.name: pair.image for pair in dataset.pairs}
         self._names = mask_names(list(self._images))
         output = self.output.resolve()

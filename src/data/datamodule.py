@@ -9,12 +9,14 @@ from torch.utils.data import DataLoader
 
 from src.classes import ClassList
 from src.data.batch import Item, collate_evaluation, collate_training
-from src.data.datasets import EvaluationDataset, TrainingDataset
+from src.data.evaluation_dataset import EvaluationDataset
 from src.data.image_io import read_image, read_mask
 from src.data.labels import LabelEncoder
 from src.data.loader import TrainingLoader, loader_options
 from src.data.pairs import Pair
 from src.data.samplers import EvaluationSampler, IterationSampler
+from src.data.source import Source
+from src.data.training_dataset import TrainingDataset
 from src.data.transforms import RecipeAugmentation, TrainingTransform
 from src.preprocessing import Preprocessing
 
@@ -127,35 +129,48 @@ class SegmentationDataModule(LightningDataModule):
         """Varied crops: the whole run where the trainer has ``max_steps``, else every image about once."""
         pairs = self._files("train")
         transform = TrainingTransform(self.augmentation, self.preprocessing, self.crop_size, self.seed)
-        dataset = TrainingDataset(
-            pairs, self._labels(), self.preprocessing, transform, self.crop_size, (self.read_image, self.read_mask)
-        )
+        dataset = TrainingDataset(pairs, self._labelled(), self.preprocessing, transform, self.crop_size)
         rank, world_size = self._place()
         num_samples = self._num_batches(len(pairs), world_size) * self.batch_size
         return TrainingLoader(
             dataset,
             batch_size=self.batch_size,
-            sampler=IterationSampler(len(pairs), num_samples, self.seed, rank, world_size),
+            sampler=self.training_sampler(pairs, num_samples, rank, world_size),
             collate_fn=collate_training,
             **loader_options(self.num_workers, self.seed),
         )
 
     def val_dataloader(self) -> DataLoader[Item]:
         """Whole images with masks at the original size, each once."""
-        return self._evaluation_loader("val", self._labels())
+        return self._evaluation_loader("val", self._labelled())
 
     def test_dataloader(self) -> DataLoader[Item]:
         """Whole images of ``test_split`` with masks at the original size, each once."""
-        return self._evaluation_loader(self.test_split, self._labels())
+        return self._evaluation_loader(self.test_split, self._labelled())
 
     def predict_dataloader(self) -> DataLoader[Item]:
         """Whole images without masks, each once."""
-        return self._evaluation_loader("predict", None)
+        return self._evaluation_loader("predict", self.sources())
 
-    def _evaluation_loader(self, split: Split, encoder: LabelEncoder | None) -> DataLoader[Item]:
+    def sources(self) -> Sequence[Source]:
+        """How the files of each data set of the run are read, in the order of ``Pair.source``."""
+        return [Source(self.read_image, self.read_mask, self.encoder)]
+
+    def training_sampler(self, pairs: Sequence[Pair], num_samples: int, rank: int, world_size: int) -> IterationSampler:
+        """Which image comes when in training.
+
+        Args:
+            pairs: the training images.
+            num_samples: how many samples one pass gives on this process.
+            rank: number of this process.
+            world_size: number of processes.
+        """
+        return IterationSampler(len(pairs), num_samples, self.seed, rank, world_size)
+
+    def _evaluation_loader(self, split: Split, sources: Sequence[Source]) -> DataLoader[Item]:
         pairs = self._files(split)
         return DataLoader(
-            EvaluationDataset(pairs, self.preprocessing, (self.read_image, self.read_mask), encoder),
+            EvaluationDataset(pairs, sources, self.preprocessing, with_masks=split != "predict"),
             batch_size=self.eval_batch_size,
             sampler=EvaluationSampler(len(pairs), *self._place()),
             collate_fn=collate_evaluation,
@@ -167,12 +182,13 @@ class SegmentationDataModule(LightningDataModule):
             self._found[split] = self.pairs(split)
         return self._found[split]
 
-    def _labels(self) -> LabelEncoder:
-        if self.encoder is None:
+    def _labelled(self) -> Sequence[Source]:
+        sources = self.sources()
+        if any(source.encoder is None for source in sources):
             raise ValueError(
                 f"{type(self).__name__} has no masks and serves predict only; use data with masks instead."
             )
-        return self.encoder
+        return sources
 
     def _place(self) -> tuple[int, int]:
         return (0, 1) if self.trainer is None else (self.trainer.global_rank, self.trainer.world_size)

@@ -34,5 +34,5 @@ class ImageFolder(SegmentationDataModule):
             ValueError: another split is asked for.
         """
         if split != "predict":
-            self._labels()
+            self._labelled()
         return find_images(self.images, "data.images")

@@ -19,11 +19,13 @@ class Pair:
         name: path of the image inside its folder, with ``/`` and suffix.
         image: path of the image.
         mask: path of the mask; None in prediction.
+        source: place of its data set among those of the run; 0 where there is one.
     """
 
     name: str
     image: Path
     mask: Path | None = None
+    source: int = 0
 
 
 def find_images(folder: str | Path, key: str) -> list[Pair]:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from src.data.pairs import Pair
+
 REAL_DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 
 
@@ -33,3 +35,8 @@ def mask_folders(root: Path, sizes: Sequence[tuple[int, int]], ids: Sequence[int
         save(root / "masks" / f"{index:02d}.png", labels(size, ids, index))
     (root / "classes.txt").write_text("".join(f"{class_id} class {class_id}\n" for class_id in ids if class_id != 255))
     return {"images": f"{root}/images", "masks": f"{root}/masks", "classes": f"{root}/classes.txt"}
+
+
+def drawn_pair(root: Path, size: tuple[int, int], ids: tuple[int, ...] = (0, 1)) -> Pair:
+    image = save(root / "image.png", texture(size))
+    return Pair("image.png", image, save(root / "mask.png", labels(size, ids)))

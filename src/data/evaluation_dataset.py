@@ -1,0 +1,45 @@
+"""Whole images, for scoring and for prediction."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from src.data.batch import Item
+from src.data.pairs import Pair
+from src.data.source import Source
+from src.preprocessing import Preprocessing
+
+
+class EvaluationDataset(Dataset[Item]):
+    """Whole images, with masks at the original size where ``with_masks`` is given.
+
+    Args:
+        pairs: image files, and mask files for ``with_masks``.
+        sources: how the files are read; each pair says which of them is its own.
+        preprocessing: resizing and normalisation.
+        with_masks: whether items hold masks.
+    """
+
+    def __init__(
+        self, pairs: Sequence[Pair], sources: Sequence[Source], preprocessing: Preprocessing, with_masks: bool
+    ) -> None:
+        self.pairs = pairs
+        self.sources = sources
+        self.preprocessing = preprocessing
+        self.with_masks = with_masks
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, index: int) -> Item:
+        pair = self.pairs[index]
+        source = self.sources[pair.source]
+        image = source.read_image(pair.image, self.preprocessing.channels)
+        size = (image.shape[0], image.shape[1])
+        pixels = self.preprocessing(image)
+        item = Item(image=pixels, size=(pixels.shape[1], pixels.shape[2]), original_size=size, name=pair.name)
+        if self.with_masks:
+            item["mask"] = torch.from_numpy(source.labels(pair, size).astype(np.int64))
+        return item

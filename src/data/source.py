@@ -1,0 +1,55 @@
+"""How the files of one data set are read: what stands between a pair of paths and pixels with labels."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from src.data.image_io import read_image, read_mask
+from src.data.labels import LabelEncoder
+from src.data.pairs import Pair
+
+ReadImage = Callable[[Path, int], np.ndarray]
+"""``read(path, channels)`` gives ``(H, W, C)`` uint8."""
+
+ReadMask = Callable[[Path], np.ndarray]
+"""``read(path)`` gives the stored values ``(H, W)`` of any integer type."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Readers of image and mask files, and what the values in the masks mean.
+
+    Args:
+        read_image: reads an image file.
+        read_mask: reads a mask file.
+        encoder: turns stored values into class indices; None where there are no masks.
+    """
+
+    read_image: ReadImage = read_image
+    read_mask: ReadMask = read_mask
+    encoder: LabelEncoder | None = None
+
+    def labels(self, pair: Pair, size: tuple[int, int]) -> np.ndarray:
+        """Class indices ``(H, W)`` uint8 of a pair's mask, 255 where there is no label.
+
+        Args:
+            pair: image and mask files.
+            size: height and width of the image in pixels.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: there is no mask, it cannot be read, is not of the image's size, or holds unknown values.
+        """
+        if pair.mask is None or self.encoder is None:
+            raise ValueError(
+                f"{pair.image} must have a mask for training and evaluation, got none; use predict instead."
+            )
+        stored = self.read_mask(pair.mask)
+        if stored.shape != size:
+            raise ValueError(
+                f"mask must have the size of its image, got {pair.mask} with {stored.shape[0]}x{stored.shape[1]} and "
+                f"{pair.image} with {size[0]}x{size[1]} (height x width); export one of them again."
+            )
+        return self.encoder(stored, pair.mask)
