@@ -1,6 +1,7 @@
 """What a label means: names, colours and the values that stand for the classes in mask files."""
 
 import colorsys
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,14 +100,16 @@ class ClassList:
         """Classes from a text file with one class a line: ``name``, ``id name``, either with `` r,g,b`` at its end.
 
         The id is the value in the mask files; without ids the classes are 0, 1, 2 and so on. Synonyms may follow a name
-        after ``;``. Empty lines and what follows ``#`` are passed over. Classes without a colour get a distinct one.
+        after ``;``. Empty lines and what follows ``#`` are passed over. Classes without a colour get a distinct one. A
+        file ``.json`` holds ``{"id": "name"}``, alone or under ``id2label`` as in a model's ``config.json``.
 
         Args:
             path: the file, UTF-8.
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: a line cannot be read, only some lines have an id, or a name or an id occurs twice.
+            ValueError: a line cannot be read, only some lines have an id, an id occurs twice, or a name does, case
+                aside.
         """
         path = Path(path)
         if not path.is_file():
@@ -115,28 +118,12 @@ class ClassList:
             text = path.read_text("utf-8-sig")
         except UnicodeDecodeError as error:
             raise ValueError(f"data.classes must be a text file in UTF-8, got {path} ({error}); convert it.") from error
-        lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines())
-        entries = [match for line in lines if line and (match := _LINE.match(line))]
-        with_id = [entry for entry in entries if entry["id"] is not None]
-        if not entries:
-            raise ValueError(f"data.classes must hold at least one class, got none in {path}; write one name a line.")
-        if with_id and len(with_id) < len(entries):
-            bare = next(entry.string for entry in entries if entry["id"] is None)
-            raise ValueError(
-                f"data.classes must give an id in every line or in none, got '{with_id[0].string}' and '{bare}' "
-                f"in {path}; write `id name` in each line."
-            )
-        words = [tuple(word.strip() for word in entry["names"].split(";")) for entry in entries]
-        given = [_colour(entry["colour"]) for entry in entries]
         try:
-            return cls(
-                names=tuple(names[0] for names in words),
-                palette=_filled(given),
-                ids=tuple(int(entry["id"]) for entry in with_id),
-                synonyms=tuple(names[1:] for names in words),
-            )
+            classes = _from_json(text) if path.suffix.lower() == ".json" else _from_lines(text)
+            _check_alike(classes.names)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
+        return classes
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ClassList":
@@ -208,3 +195,57 @@ def _filled(colours: Sequence[Colour | None]) -> tuple[Colour, ...]:
     given = [colour for colour in colours if colour is not None]
     spare = iter(distinct_colours(len(colours) - len(given), given))
     return tuple(next(spare) if colour is None else colour for colour in colours)
+
+
+def _from_lines(text: str) -> ClassList:
+    lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines())
+    entries = [match for line in lines if line and (match := _LINE.match(line))]
+    with_id = [entry for entry in entries if entry["id"] is not None]
+    if not entries:
+        raise ValueError("data.classes must hold at least one class, got none; write one name a line.")
+    if with_id and len(with_id) < len(entries):
+        bare = next(entry.string for entry in entries if entry["id"] is None)
+        raise ValueError(
+            f"data.classes must give an id in every line or in none, got '{with_id[0].string}' and '{bare}'; write "
+            f"`id name` in each line."
+        )
+    words = [tuple(map(_tidy, entry["names"].split(";"))) for entry in entries]
+    return ClassList(
+        names=tuple(names[0] for names in words),
+        palette=_filled([_colour(entry["colour"]) for entry in entries]),
+        ids=tuple(int(entry["id"]) for entry in with_id),
+        synonyms=tuple(names[1:] for names in words),
+    )
+
+
+def _from_json(text: str) -> ClassList:
+    """Classes from ``{"0": "wall", ...}`` or from what holds this under ``id2label``."""
+    try:
+        pairs = json.loads(text, object_pairs_hook=_Pairs)
+        if isinstance(pairs, _Pairs):
+            pairs = next((value for key, value in pairs if key == "id2label"), pairs)
+        if not isinstance(pairs, _Pairs) or not all(isinstance(value, str) for _, value in pairs):
+            raise ValueError("it holds something else")
+        entries = sorted((int(key), _tidy(value)) for key, value in pairs)
+    except ValueError as error:
+        raise ValueError(f'data.classes must hold {{"id": "name"}} in JSON, got what is not that ({error}).') from error
+    names = tuple(name for _, name in entries)
+    return ClassList(names, tuple(distinct_colours(len(names))), tuple(class_id for class_id, _ in entries))
+
+
+def _tidy(name: str) -> str:
+    return " ".join(name.split())
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object with every key that the file holds, repeated ones too."""
+
+
+def _check_alike(names: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        if (first := seen.setdefault(name.casefold(), name)) != name:
+            raise ValueError(
+                f"data.classes must not hold names that differ in case alone, got `{first}` and `{name}`; "
+                f"remove or rename one."
+            )

@@ -1,12 +1,19 @@
 """Writing files so that nobody ever sees half of one."""
 
+import contextlib
 import os
+import platform
+import re
+import time
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+_PART = re.compile(r"\.[0-9a-f]{8}\.(?P<machine>.*)\.(?P<process>\d+)\.part")
+_HOUR = 3600
 
-@contextmanager
+
+@contextlib.contextmanager
 def written_beside(path: Path) -> Iterator[Path]:
     """Gives a path beside ``path`` to write to; it is renamed to ``path`` at the end, or removed after an error.
 
@@ -14,9 +21,42 @@ def written_beside(path: Path) -> Iterator[Path]:
         path: the file to write; its folder is made where there is none.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # a number instead of the name, which with anything added could be longer than a file system allows
+    number = zlib.crc32(os.fsencode(path.name))
+    beside = path.with_name(f".{number:08x}.{_machine()}.{os.getpid()}.part")
     try:
         yield beside
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def remove_stale_parts(folder: Path) -> None:
+    """Removes what ``written_beside`` was writing into a folder when its process was killed.
+
+    A part goes if its process was one of this machine and has ended, or if nobody has written to it for an hour.
+
+    Args:
+        folder: where to look, without the folders inside it; it may be absent.
+    """
+    for path in folder.glob(".*.part"):
+        match = _PART.fullmatch(path.name)
+        with contextlib.suppress(FileNotFoundError):
+            if match and (_has_ended(**match.groupdict()) or time.time() - path.stat().st_mtime > _HOUR):
+                path.unlink()
+
+
+def _machine() -> str:
+    return platform.node()[:64]
+
+
+def _has_ended(machine: str, process: str) -> bool:
+    if machine != _machine() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        pass
+    return False

@@ -111,3 +111,66 @@ def test_ids_may_be_followed_by_a_colon_or_a_comma(tmp_path: Path, text: str):
     (tmp_path / "classes.txt").write_text(text)
     classes = ClassList.from_file(tmp_path / "classes.txt")
     assert (classes.names, classes.ids) == (("sky", "road"), (0, 2))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\ufeff0 sky\n1 traffic light\n".encode(),
+        b"0 sky\r\n1 traffic light\r\n",
+        b"0\tsky\n1\ttraffic light",
+        b"  0 sky  \t\n\n\n1 traffic  \t light   \n   \n",
+        b"0: sky\r1: traffic light\r",
+    ],
+)
+def test_files_of_every_editor_read_alike(tmp_path: Path, content: bytes):
+    (tmp_path / "classes.txt").write_bytes(content)
+    classes = ClassList.from_file(tmp_path / "classes.txt")
+    assert (classes.names, classes.ids) == (("sky", "traffic light"), (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Sky\nsky\n", "differ in case alone, got `Sky` and `sky`"),
+        ("traffic light\ntraffic  light\n", r"classes.names must be unique, got \['traffic light'\]"),
+    ],
+)
+def test_names_that_look_alike_are_refused(tmp_path: Path, text: str, message: str):
+    (tmp_path / "classes.txt").write_text(text)
+    with pytest.raises(ValueError, match=rf"classes\.txt: .*{message}"):
+        ClassList.from_file(tmp_path / "classes.txt")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"0": "sky", "11": "traffic light"}',
+        '\ufeff{"11": " traffic  light", "0": "sky"}',
+        '{"architectures": ["x"], "id2label": {"0": "sky", "11": "traffic light"}, "label2id": {"sky": 0}}',
+    ],
+)
+def test_a_json_of_ids_and_names_is_read(tmp_path: Path, text: str):
+    (tmp_path / "id2label.json").write_text(text, "utf-8")
+    classes = ClassList.from_file(tmp_path / "id2label.json")
+    assert (classes.names, classes.ids) == (("sky", "traffic light"), (0, 11))
+    assert len(set(classes.palette)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"0": "sky",', "must hold .* in JSON"),
+        ('["sky", "road"]', "it holds something else"),
+        ("7", "it holds something else"),
+        ('{"sky": 0}', "it holds something else"),
+        ('{"id2label": ["sky"]}', "it holds something else"),
+        ('{"sky": "0"}', "invalid literal"),
+        ('{"0": "sky", "0": "road"}', r"classes.ids must be unique, got \[0\]"),
+        ('{"-1": "sky"}', "got -1"),
+    ],
+)
+def test_other_json_is_refused_with_its_path(tmp_path: Path, text: str, message: str):
+    (tmp_path / "id2label.json").write_text(text)
+    with pytest.raises(ValueError, match=rf"(?s)id2label\.json: .*{message}"):
+        ClassList.from_file(tmp_path / "id2label.json")

@@ -8,7 +8,7 @@ import torch
 import yaml
 
 from src.cli import SegmentationCLI
-from src.cli.command_line import CONFIGS
+from src.cli.config_file import CONFIGS
 from src.models import Segmenter
 
 FILES = sorted(path.relative_to(CONFIGS).as_posix() for path in CONFIGS.rglob("*.yaml"))
@@ -23,6 +23,15 @@ class Built(SegmentationCLI):
         pass
 
 
+SMALL = [
+    "--data.num_workers=0", "--data.batch_size=1", "--data.crop_size=32", "--data.preprocessing.resize=[64,64]",
+    "--panels.num_images=0", "--trainer.accelerator=cpu", "--trainer.max_steps=2", "--trainer.val_check_interval=1.0",
+    "--trainer.limit_val_batches=1", "--trainer.num_sanity_val_steps=0", "--trainer.enable_checkpointing=false",
+    "--trainer.logger=false", "--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false",
+]  # fmt: skip
+"""The whole model, little of everything else."""
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -30,10 +39,28 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "classes.txt").write_text("a\nb\n")
 
 
-def built(name: str) -> SegmentationCLI:
+def configs(name: str) -> list[str]:
     base = ["--config", "ade20k.yaml"] if name.startswith("model/") else []
+    return [*base, "--config", name]
+
+
+def built(name: str) -> SegmentationCLI:
     with torch.device("meta"):
-        return Built("fit", [*base, "--config", name, "--trainer.accelerator", "cpu"])
+        return Built("fit", [*configs(name), "--trainer.accelerator", "cpu"])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_trains_two_steps(name, sample_root, tmp_path):
+    (tmp_path / "classes.txt").write_text("".join(f"{number} class{number}\n" for number in range(1, 9)))
+    data = [f"--data.root={sample_root}"]
+    if name == "custom_masks.yaml":
+        data = [f"--data.{option}={sample_root}/{folder}/training"
+                for option, folder in (("images", "images"), ("masks", "annotations"))]  # fmt: skip
+        data.append("--data.ignored_ids=[0]")
+    trainer = SegmentationCLI("fit", [*configs(name), *data, *SMALL]).trainer
+    assert trainer.global_step == 2
+    assert torch.isfinite(trainer.callback_metrics["train/loss"])
+    assert 0 <= trainer.callback_metrics["val/miou"] <= 1
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -89,7 +89,9 @@ def test_the_data_set_of_ones_own_reads_its_folder(tmp_path):
     for split in ("train", "val"):
         for kind, mode in (("images", "RGB"), ("masks", "L")):
             (tmp_path / split / kind).mkdir(parents=True)
-            Image.new(mode, (40, 30)).save(tmp_path / split / kind / "a.png")
+            picture = Image.new(mode, (40, 30))
+            picture.paste(1 if mode == "L" else (90, 120, 30), (0, 0, 20 if split == "val" else 10, 30))
+            picture.save(tmp_path / split / kind / "a.png")
     data = names["Tiles"](str(tmp_path), crop_size=16, num_workers=0)
     data.setup("fit")
     assert next(iter(data.train_dataloader()))["masks"].shape == (2, 16, 16)

@@ -1,4 +1,4 @@
-"""Running the command line for a person: plain errors, no noise."""
+"""Running the command line for a person: plain errors, no noise, a status that tells."""
 
 import signal
 import sys
@@ -6,11 +6,14 @@ import traceback
 import warnings
 from pathlib import Path
 
-from lightning.pytorch.utilities.exceptions import SIGTERMException
+import lightning
+from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 from src.cli.segmentation_cli import SegmentationCLI
+from src.cli.usage_errors import UsageError
 
 PACKAGE = Path(__file__).parents[1]
+LIGHTNING = Path(lightning.__file__).parent
 UNHELPFUL = (
     ".*exists and is not empty",  # the run's folder holds the config that was just written, nothing else
     ".*callbacks used to create the checkpoint need to be provided",  # scoring and predicting write no checkpoints
@@ -21,6 +24,9 @@ UNHELPFUL = (
 def main(subcommand: str | None = None) -> None:
     """Run the command line; what is wrong with a user's input is said in a line, without a traceback.
 
+    The process ends with status 2 where the command line asks for something that there is not, and with 1 after any
+    other error or where some images could not be predicted.
+
     Args:
         subcommand: the subcommand, where the command line does not begin with it.
     """
@@ -29,30 +35,39 @@ def main(subcommand: str | None = None) -> None:
             print(f"note: `src` is {PACKAGE}; the other one in {entry.resolve()} is not used", file=sys.stderr)
     leave_out_unhelpful_warnings()
     try:
-        SegmentationCLI(subcommand)
+        failures = SegmentationCLI(subcommand).failures
     except SIGTERMException:
         sys.exit(128 + signal.SIGTERM)  # lightning's own status would be 0, as of a run that finished
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     except Exception as error:
         message = message_for_user(error)
         if message is None:
             raise
         sys.exit(f"error: {message}")
+    if failures:
+        sys.exit(1)
 
 
 def message_for_user(error: BaseException | None) -> str | None:
-    """What this package said of its input, in ``error`` or one of its causes; None where it said nothing.
+    """What was said of the user's input in ``error`` or one of its causes; None where nothing was.
+
+    Said by this package, that is, or by the trainer.
 
     Args:
         error: what ended a run; an error from a worker of a loader carries its traceback as text.
     """
     while error is not None:
-        if isinstance(error, ValueError | FileNotFoundError):
-            kind, text = type(error).__name__, str(error)
+        kind, text = type(error).__name__, str(error)
+        if isinstance(error, MisconfigurationException):
+            return text.strip()
+        if isinstance(error, ValueError | FileNotFoundError | ImportError):
             if text.startswith(f"Caught {kind} in DataLoader worker") and str(PACKAGE) in text:
                 return text.rpartition(f"\n{kind}: ")[2].strip()
             frames = traceback.extract_tb(error.__traceback__)
-            if frames and PACKAGE in Path(frames[-1].filename).parents:
-                return text
+            if frames and {PACKAGE, LIGHTNING} & set(Path(frames[-1].filename).parents):
+                return text.strip()
         error = error.__cause__ or error.__context__
     return None
 

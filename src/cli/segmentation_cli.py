@@ -1,32 +1,48 @@
-"""Lightning's command line for this package's tasks and data: parser, links, defaults."""
+"""Lightning's command line for this package's tasks and data: parser, links, the order in which values win."""
 
-import json
 import sys
+from argparse import ArgumentError
 from typing import Any, cast
 
 from jsonargparse import set_parsing_settings
 from lightning.pytorch import Trainer
-from lightning.pytorch.callbacks import Callback, ProgressBar, RichProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
-from lightning.pytorch.plugins import CheckpointIO
+from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from omegaconf.errors import OmegaConfBaseException
 from torch import nn
 
-from src.callbacks import BestAndLast, ClassTable, ImagePanels, LearningCurves, PredictionWriter, StepSeed
+from src import __version__
+from src.callbacks import BestAndLast, ImagePanels, PredictionWriter
 from src.classes import ClassList
-from src.cli.command_line import SUBCOMMANDS, arranged, checkpoint_path, config_files
-from src.cli.run_folder import make_run_folder
-from src.cli.whole_checkpoints import WholeCheckpoints
+from src.cli.checkpoints import find_checkpoint
+from src.cli.command_line import SCORING, SUBCOMMANDS, CommandLine, parser_words, read_command_line
+from src.cli.config_file import inline
+from src.cli.equipment import equipped
+from src.cli.notes import note, notes_on
+from src.cli.saved_config import SavedConfig
+from src.cli.usage_errors import EXAMPLES, UsageError, check_groups, in_words
 from src.data.datamodule import SegmentationDataModule
-from src.inference.checkpoint import read_section
+from src.inference.checkpoint import load_checkpoint, read_section
 from src.models.settings import build_recorded
 from src.preprocessing import Preprocessing
 from src.tasks import SemanticSegmentation
 
-SCORING = ("validate", "test", "predict")
-"""The subcommands that need a checkpoint."""
-
+RUNS = "Folder of all runs: <runs>/<name>/<time>/; trainer.default_root_dir takes its place where that is given."
 NUM_CLASSES = "model.init_args.model.init_args.num_classes"
+
+
+class Parser(LightningArgumentParser):
+    """Takes whole names of options only, and raises what it refuses.
+
+    Args:
+        *args: see Lightning.
+        **kwargs: see Lightning.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        defaults: dict[str, Any] = {"exit_on_error": False, "allow_abbrev": False, "parser_mode": "omegaconf+"}
+        super().__init__(*args, **defaults | kwargs)
 
 
 class SegmentationCLI(LightningCLI):
@@ -34,23 +50,30 @@ class SegmentationCLI(LightningCLI):
 
     Values come, the last wins, from the configs in their order, the checkpoint and the flags, wherever they stand. What
     comes from a checkpoint is the model and its preprocessing, in every subcommand but ``fit``, so that scoring and
-    predicting need no more than was asked of the data.
+    predicting need no more than was asked of the data. What a config holds for other subcommands is passed over.
 
     Args:
         subcommand: the subcommand, where the command line does not begin with it.
         args: the command line's arguments; None for those of the process.
+
+    Raises:
+        FileNotFoundError: a config, a checkpoint or data do not exist.
+        UsageError: the command line asks for something that there is not.
+        ValueError: an input cannot be used.
     """
 
     def __init__(self, subcommand: str | None = None, args: ArgsType = None) -> None:
         set_parsing_settings(omegaconf_absolute_to_relative_paths=True)
         self.default_subcommand = subcommand
         self.told_num_classes: int | None = None
+        self.resumed_step: int | None = None
         super().__init__(
             SemanticSegmentation,
             SegmentationDataModule,
+            save_config_callback=None,
             trainer_defaults={"use_distributed_sampler": False},
             seed_everything_default=0,
-            parser_kwargs={name: {"parser_mode": "omegaconf+"} for name in SUBCOMMANDS} | {"parser_mode": "omegaconf+"},
+            parser_class=Parser,
             subclass_mode_model=True,
             subclass_mode_data=True,
             args=args,
@@ -62,7 +85,8 @@ class SegmentationCLI(LightningCLI):
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
         parser.set_defaults({"weights_only": True})
         parser.add_argument("--name", type=str | None, default=None, help="Name of the run; null: the first config's.")
-        parser.add_argument("--runs", type=str, default="runs", help="Folder of all runs: <runs>/<name>/<time>/.")
+        parser.add_argument("--runs", type=str, default="runs", help=RUNS)
+        parser.add_argument("--release", type=str, default=__version__, help="Release that a config was saved by.")
         parser.add_lightning_class_args(BestAndLast, "checkpoint")
         parser.add_lightning_class_args(ImagePanels, "panels")
         if subcommand == "fit":
@@ -75,6 +99,7 @@ class SegmentationCLI(LightningCLI):
             parser.set_defaults({"data": {"class_path": "src.data.ImageFolder"}, "return_predictions": False})
             parser.add_argument("--output", type=str, required=True, help="Folder for the masks.")
             parser.add_argument("--overlay", type=bool, default=False, help="Also write the masks over the images.")
+            parser.add_argument("--overwrite", type=bool, default=False, help="Also redo masks that are there already.")
         return parser
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
@@ -86,24 +111,67 @@ class SegmentationCLI(LightningCLI):
 
         Raises:
             FileNotFoundError: a config or the checkpoint does not exist.
-            ValueError: a config or the checkpoint cannot be read, or there is no checkpoint where one is needed.
+            UsageError: the command line asks for something that there is not.
+            ValueError: a config or the checkpoint cannot be read.
         """
         words = sys.argv[1:] if args is None else [str(word) for word in cast("list[str]", args)]
-        words = arranged([self.default_subcommand, *words] if self.default_subcommand else words)
-        subcommand, configs = words[0] if words else "", config_files(words)
-        checkpoint = checkpoint_path(words)
-        section = read_section(checkpoint) if checkpoint else None
-        if section and subcommand in SCORING:
-            told = {"model": section["task"], "data": {"init_args": {"preprocessing": section["preprocessing"]}}}
-            words.insert(1 + len(configs), f"--config={json.dumps(told, ensure_ascii=False)}")
-        elif words == ["fit"]:
-            raise ValueError("--config must be given to fit, for example `--config sample.yaml`.")
-        elif subcommand in SCORING and not {"-h", "--help"} & set(words):
-            raise ValueError(f"--ckpt_path must be given to {subcommand}: a checkpoint that `python -m src.fit` wrote.")
-        if subcommand in SUBCOMMANDS and configs:
-            name = configs[0].stem if subcommand == "fit" else f"{configs[0].stem}-{subcommand}"
-            self._subcommand_parsers[subcommand].set_defaults({"name": name})
-        self.config = parser.parse_args(words)
+        line = read_command_line([self.default_subcommand, *words] if self.default_subcommand else words)
+        try:
+            self.config = parser.parse_args(self._arranged(line))
+        except ArgumentError as error:
+            raise UsageError(in_words(str(error), line, self._options(line.subcommand))) from error
+        except OmegaConfBaseException as error:
+            where = str(error.full_key).removeprefix(f"{line.subcommand}.")
+            raise UsageError(f"{where} refers to a value that is not there: {str(error).splitlines()[0]}.") from error
+        for text in notes_on(line, self.config[line.subcommand]):
+            note(text)
+
+    def _options(self, subcommand: str) -> list[str]:
+        parser = self._subcommand_parsers.get(subcommand)
+        return list(parser.get_defaults(skip_validation=True).keys()) if parser else []
+
+    def _arranged(self, line: CommandLine) -> list[str]:
+        """The words for the parser: the configs, the checkpoint's settings, the flags."""
+        command = line.subcommand
+        if command not in SUBCOMMANDS or line.asks_for_help:
+            return [*filter(None, [command]), *line.flags]
+        if command == "fit" and not line.configs and not line.has_flag("--model"):
+            raise UsageError(f"--config must be given to fit, for example `{EXAMPLES['fit']}`.")
+        if line.run_name:
+            name = line.run_name if command == "fit" else f"{line.run_name}-{command}"
+            self._subcommand_parsers[command].set_defaults({"name": name})
+        check_groups(line, self._options(command))
+        others = {key.partition(".")[0] for other in SUBCOMMANDS for key in self._options(other)}
+        own = {key.partition(".")[0] for key in self._options(command)}
+        passed_over = frozenset(others - own | {"release", "name", "ckpt_path"})
+        configs = [config.word(passed_over) for config in line.configs]
+        checkpoint = self._told_by_checkpoint(line)
+        if line.predicts_other_images:
+            checkpoint.append("--data=src.data.ImageFolder")
+        return [command, *configs, *checkpoint, *parser_words(line.without_flag("--ckpt_path"))]
+
+    def _told_by_checkpoint(self, line: CommandLine) -> list[str]:
+        if "" in line.flag_values("--ckpt_path"):
+            raise UsageError("--ckpt_path must have a value, got none.")
+        told = str(line.value("ckpt_path") or "null")
+        if told == "null":
+            if line.subcommand in SCORING:
+                raise UsageError(
+                    f"--ckpt_path must be given to {line.subcommand}: a checkpoint that `python -m src.fit` wrote, for "
+                    f"example `{EXAMPLES[line.subcommand]}`."
+                )
+            return []
+        name = next(line.flag_values("--name"), line.run_name)
+        path = find_checkpoint(told, line.subcommand, line.runs, name)
+        if path != told:
+            note(f"--ckpt_path {told} is {path}")
+        words = [f"--ckpt_path={path}"]
+        if line.subcommand == "fit":
+            self.resumed_step = load_checkpoint(path).get("global_step")
+            return words
+        section = read_section(path)
+        data = {"init_args": {"preprocessing": section["preprocessing"]}}
+        return [inline({"model": section["task"], "data": data}), *words]
 
     def _parse_ckpt_path(self) -> None:
         """Nothing: the checkpoint's settings were a config already, so that flags win over them."""
@@ -130,47 +198,43 @@ class SegmentationCLI(LightningCLI):
             )
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """The trainer, with the run's folder, loggers and callbacks unless the config brings its own.
+        """The trainer, with the run's folder, loggers and callbacks beside the config's own.
 
         Args:
             **kwargs: arguments of the trainer that win over the config's.
-        """
-        config = self._get(self.config_init, "trainer")
-        callbacks = [*_listed(config.get("callbacks")), *self._own_callbacks()]
-        shows_progress = any(isinstance(callback, ProgressBar) for callback in callbacks)
-        if config.get("enable_progress_bar") is not False and not shows_progress:
-            callbacks.append(RichProgressBar())
-        keys = self._parser(self.subcommand).callback_keys
-        if self.subcommand != "fit" or config.get("enable_checkpointing") is False:
-            keys.remove("checkpoint")
-        if self.subcommand == "predict":
-            keys.remove("panels")
-            self.save_config_callback = None
-            kwargs["logger"] = config.get("logger") or False
-        elif not config.get("fast_dev_run"):
-            folder = make_run_folder(self._get(self.config, "runs"), self._get(self.config, "name") or "run")
-            kwargs["default_root_dir"] = config.get("default_root_dir") or str(folder)
-            if config.get("logger") in (None, True):
-                loggers = (TensorBoardLogger, CSVLogger)
-                kwargs["logger"] = [logger(folder.parent, name="", version=folder.name) for logger in loggers]
-        plugins = _listed(config.get("plugins"))
-        if not any(isinstance(plugin, CheckpointIO) for plugin in plugins):
-            plugins.append(WholeCheckpoints())
-        return super().instantiate_trainer(callbacks=callbacks, plugins=plugins, **kwargs)
 
-    def _own_callbacks(self) -> list[Callback]:
-        if self.subcommand == "predict":
-            return [PredictionWriter(self._get(self.config, "output"), self._get(self.config, "overlay"))]
-        if self.subcommand == "fit":
-            return [StepSeed(self._get(self.config, "seed_everything")), LearningCurves()]
-        return [ClassTable()]
+        Raises:
+            ValueError: the trainer refuses its settings.
+        """
+        command = cast("str", self.subcommand)
+        config = self.config_init[command]
+        arguments = equipped({**config.trainer, **kwargs}, command, config)
+        if command != "predict" and not arguments.get("fast_dev_run"):
+            parser, folder = self._parser(command), arguments["default_root_dir"]
+            arguments["callbacks"].append(SavedConfig(parser, self.config[command], folder))
+        try:
+            return self.trainer_class(**arguments)
+        except (TypeError, ValueError, MisconfigurationException) as error:
+            raise ValueError(f"the trainer refuses its settings: {error}") from error
+
+    def before_fit(self) -> None:
+        """Say which callbacks there are."""
+        rank_zero_only(print)(f"callbacks: {', '.join(type(callback).__name__ for callback in self.trainer.callbacks)}")  # type: ignore[attr-defined]
+
+    def after_fit(self) -> None:
+        """Say where a run that goes on had nothing left to do."""
+        if self.resumed_step is not None and self.trainer.global_step == self.resumed_step:
+            note(
+                f"nothing was left to train: the checkpoint has {self.resumed_step} steps already; raise "
+                f"trainer.max_steps or trainer.max_epochs to go on"
+            )
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """The images that ``predict`` could not do, and why."""
+        writers = [callback for callback in self.trainer.callbacks if isinstance(callback, PredictionWriter)]  # type: ignore[attr-defined]
+        return writers[0].failures if writers else {}
 
 
 def _as_dict(value: ClassList | Preprocessing) -> dict[str, Any]:
     return value.to_dict()
-
-
-def _listed(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list) else [value]

@@ -5,6 +5,7 @@ from src.data.batch import Batch, Item
 from src.data.datamodule import SegmentationDataModule
 from src.data.image_folder import ImageFolder
 from src.data.mask_folder import MaskFolder
+from src.data.mixture import Mixture, Part
 from src.data.pairs import Pair
 from src.data.sample import Sample
 from src.data.transforms import RecipeAugmentation
@@ -15,7 +16,9 @@ __all__ = [
     "ImageFolder",
     "Item",
     "MaskFolder",
+    "Mixture",
     "Pair",
+    "Part",
     "RecipeAugmentation",
     "Sample",
     "SegmentationDataModule",

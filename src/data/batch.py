@@ -4,6 +4,7 @@ Shapes: B images a batch, C channels, H and W the padded input, h_i and w_i the 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 
 import torch
@@ -32,6 +33,19 @@ class Item(TypedDict):
     name: str
 
 
+@dataclass(frozen=True)
+class UnreadableImage:
+    """What stands for an image that cannot be read, in prediction.
+
+    Args:
+        name: path of the image inside its folder, with ``/`` and suffix.
+        reason: what its reader said.
+    """
+
+    name: str
+    reason: str
+
+
 class Batch(TypedDict):
     """Images of one or of several sizes, padded with zeros at the right and at the bottom.
 
@@ -42,6 +56,8 @@ class Batch(TypedDict):
         sizes: true height and width of each input, in pixels.
         original_sizes: height and width of each file, in pixels.
         names: path of each image inside its folder, with ``/`` and suffix.
+        unreadable: in prediction the names of images that are not in the batch, because they cannot be read, and why;
+            where it is all of them, B is 0.
     """
 
     images: Tensor
@@ -49,6 +65,7 @@ class Batch(TypedDict):
     sizes: list[tuple[int, int]]
     original_sizes: list[tuple[int, int]]
     names: list[str]
+    unreadable: NotRequired[dict[str, str]]
 
 
 def collate_training(items: Sequence[Item]) -> Batch:
@@ -69,11 +86,23 @@ def collate_evaluation(items: Sequence[Item]) -> Batch:
     return _collated(items, masks=[item["mask"] for item in items if "mask" in item])
 
 
+def collate_prediction(items: Sequence[Item | UnreadableImage]) -> Batch:
+    """A batch without masks, of the images that can be read.
+
+    Args:
+        items: images of any size, or what stands for an image that cannot be read.
+    """
+    batch = _collated([item for item in items if not isinstance(item, UnreadableImage)], masks=[])
+    batch["unreadable"] = {item.name: item.reason for item in items if isinstance(item, UnreadableImage)}
+    return batch
+
+
 def _collated(items: Sequence[Item], masks: Tensor | list[Tensor]) -> Batch:
-    height = max(item["image"].shape[1] for item in items)
-    width = max(item["image"].shape[2] for item in items)
+    height = max((item["image"].shape[1] for item in items), default=0)
+    width = max((item["image"].shape[2] for item in items), default=0)
+    pixels = [padded(item["image"], (height, width)) for item in items]
     batch = Batch(
-        images=torch.stack([padded(item["image"], (height, width)) for item in items]),
+        images=torch.stack(pixels) if pixels else torch.empty(0, 0, 0, 0),
         sizes=[item["size"] for item in items],
         original_sizes=[item["original_size"] for item in items],
         names=[item["name"] for item in items],

@@ -6,14 +6,18 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from src.data.batch import Item
+from src.data.batch import Item, UnreadableImage
 from src.data.pairs import Pair
 from src.data.source import Source
 from src.preprocessing import Preprocessing
 
+EvaluationItem = Item | UnreadableImage
 
-class EvaluationDataset(Dataset[Item]):
+
+class EvaluationDataset(Dataset[EvaluationItem]):
     """Whole images, with masks at the original size where ``with_masks`` is given.
+
+    Without masks, an image that its reader refuses is an item that says why; with masks it is an error.
 
     Args:
         pairs: image files, and mask files for ``with_masks``.
@@ -33,10 +37,15 @@ class EvaluationDataset(Dataset[Item]):
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def __getitem__(self, index: int) -> Item:
+    def __getitem__(self, index: int) -> EvaluationItem:
         pair = self.pairs[index]
         source = self.sources[pair.source]
-        image = source.read_image(pair.image, self.preprocessing.channels)
+        try:
+            image = source.read_image(pair.image, self.preprocessing.channels)
+        except (OSError, ValueError) as error:
+            if self.with_masks:
+                raise
+            return UnreadableImage(pair.name, str(error))
         size = (image.shape[0], image.shape[1])
         pixels = self.preprocessing(image)
         item = Item(image=pixels, size=(pixels.shape[1], pixels.shape[2]), original_size=size, name=pair.name)

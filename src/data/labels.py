@@ -1,7 +1,8 @@
 """From the values in a mask file to the indices of classes."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -18,40 +19,65 @@ class LabelEncoder:
 
     Args:
         classes: the classes; their ids are the stored values.
-        ignored_ids: stored values without a class; None means 255, unless that is the id of a class.
+        ignored_ids: stored values without a class; None means 255, unless that is the id of a class or mapped.
         reduce_zero_label: the files hold every id plus one, and 0 where there is no label.
+        mapping: what further stored values stand for, or other ones than their own: the id or the name of a class, or
+            None where there is no label. Each value is looked up once, so ``{1: 2, 2: 1}`` is a swap.
 
     Attributes:
         classes: the classes that remain, with the stored values as their ids.
         ignored_ids: the stored values that become 255.
+        indices: the class index of every other stored value that may occur.
+        reduce_zero_label: as given.
+        dropped: names of the classes that left the list since their id is ignored, by that id.
 
     Raises:
-        ValueError: more than 255 classes remain, or fewer than 2.
+        ValueError: more than 255 classes remain, or fewer than 2; or ``mapping`` is out of range, names no class, maps
+            what is ignored, or is given with ``reduce_zero_label``.
     """
 
     def __init__(
-        self, classes: ClassList, ignored_ids: Collection[int] | None = None, reduce_zero_label: bool = False
+        self,
+        classes: ClassList,
+        ignored_ids: Collection[int] | None = None,
+        reduce_zero_label: bool = False,
+        mapping: Mapping[int, int | str | None] | None = None,
     ) -> None:
-        for value in ignored_ids or ():
-            if not 0 <= value <= LARGEST_ID:
-                raise ValueError(f"data.ignored_ids must be in 0..{LARGEST_ID}, got {value}; give values of the files.")
+        mapping = mapping or {}
+        for option, values in (("data.ignored_ids", ignored_ids or ()), ("data.mapping", mapping)):
+            for value in values:
+                if not 0 <= value <= LARGEST_ID:
+                    raise ValueError(f"{option} must be in 0..{LARGEST_ID}, got {value}; give values of the files.")
+        if reduce_zero_label and mapping:
+            raise ValueError(
+                "data.mapping and data.reduce_zero_label must not be given together; say it all with data.mapping, "
+                'for example "{0: null, 1: wall, 2: floor}".'
+            )
+        if both := sorted({value for value, target in mapping.items() if target is not None} & {*(ignored_ids or ())}):
+            raise ValueError(f"data.mapping must leave out data.ignored_ids, got {both} in both; remove it from one.")
         if reduce_zero_label:
             classes = replace(classes, ids=tuple(class_id + 1 for class_id in classes.ids))
         if ignored_ids is None:
-            ignored_ids = () if IGNORE_INDEX in classes.ids else (IGNORE_INDEX,)
+            ignored_ids = () if IGNORE_INDEX in {*classes.ids, *mapping} else (IGNORE_INDEX,)
         elif reduce_zero_label:
             ignored_ids = [value if value == IGNORE_INDEX else value + 1 for value in ignored_ids]
-        self.ignored_ids = tuple(sorted({*ignored_ids, *((0,) if reduce_zero_label else ())}))
-        self.classes = classes.without(self.ignored_ids)
+        ignored = {*ignored_ids, *((0,) if reduce_zero_label else ())}
+        self.reduce_zero_label = reduce_zero_label
+        self.classes = classes.without(ignored)
+        self.dropped = {value: name for value, name in zip(classes.ids, classes.names, strict=True) if value in ignored}
         if not 2 <= len(self.classes) <= IGNORE_INDEX:
             raise ValueError(
                 f"data.classes must leave 2 to {IGNORE_INDEX} classes, since one class leaves nothing to learn and "
                 f"{IGNORE_INDEX} stands for unlabelled pixels, got {len(self.classes)}; correct data.classes "
                 f"(for example add `0 background`) or data.ignored_ids."
             )
-        self._table = np.full(max(256, *self.classes.ids, *self.ignored_ids) + 2, _UNKNOWN, np.int16)
+        targets = {value: _index(self.classes, value, target) for value, target in mapping.items()}
+        meanings = {class_id: index for index, class_id in enumerate(self.classes.ids)} | targets
+        self.ignored_ids = tuple(sorted(ignored | {value for value, index in targets.items() if index is None}))
+        self.indices = {value: index for value, index in meanings.items() if index is not None}
+        self._table = np.full(max(256, *self.indices, *self.ignored_ids) + 2, _UNKNOWN, np.int16)
         self._table[list(self.ignored_ids)] = IGNORE_INDEX
-        self._table[list(self.classes.ids)] = np.arange(len(self.classes))
+        self._table[list(self.indices)] = list(self.indices.values())
 
     def __call__(self, stored: np.ndarray, path: str | Path) -> np.ndarray:
         """Class indices ``(H, W)`` uint8, 255 where there is no label.
@@ -61,8 +87,10 @@ class LabelEncoder:
             path: the file, for errors.
 
         Raises:
-            ValueError: a value is neither the id of a class nor ignored.
+            ValueError: a value is neither the id of a class nor ignored, or not a whole number.
         """
+        if stored.dtype.kind not in "bui":
+            raise ValueError(f"mask must hold whole numbers, got {stored.dtype} in {path}; export it as class ids.")
         last = len(self._table) - 1
         indices = self._table[
             stored if stored.dtype == np.uint8 else np.where(stored < 0, last, np.minimum(stored, last))
@@ -71,14 +99,42 @@ class LabelEncoder:
             values, counts = np.unique(stored[indices == _UNKNOWN], return_counts=True)
             shown = ", ".join(f"{value} ({count} pixels)" for value, count in zip(values, counts, strict=True))
             raise ValueError(
-                f"mask must hold ids of data.classes ({_shortened(self.classes.ids)}) or of data.ignored_ids "
-                f"({_shortened(self.ignored_ids)}), got {shown if len(values) <= _SHOWN else _shortened(values)} in "
-                f"{path}; add the values to data.classes or to data.ignored_ids."
+                f"mask must hold {self.allowed}, got {shown if len(values) <= _SHOWN else shortened(values)} in "
+                f"{path}; add the values to data.classes, data.mapping or data.ignored_ids."
             )
         return indices.astype(np.uint8)
 
+    @property
+    def allowed(self) -> str:
+        """The values that may occur, in words."""
+        mapped = sorted(self.indices.keys() - {*self.classes.ids})
+        return (
+            f"ids of data.classes ({shortened(self.classes.ids)})"
+            f"{f', of data.mapping ({shortened(mapped)})' if mapped else ''} or of data.ignored_ids "
+            f"({shortened(self.ignored_ids)})"
+        )
 
-def _shortened(values: Collection[int]) -> str:
+
+def _index(classes: ClassList, value: int, target: int | str | None) -> int | None:
+    """Place of the class that ``target`` names, by name before id."""
+    for known in (classes.names, classes.ids):
+        if target in known:
+            return known.index(target)
+    if target is None:
+        return None
+    near = get_close_matches(str(target), classes.names, n=1) or [classes.names[0]]
+    raise ValueError(
+        f"data.mapping must give the id or the name of a class, or null, got {value}: {target}; ids are "
+        f"{shortened(classes.ids)}, and a name is `{near[0]}`."
+    )
+
+
+def shortened(values: Collection[int]) -> str:
+    """Numbers in words: all of a few, ``0..149`` for a range, else the first and the last.
+
+    Args:
+        values: the numbers.
+    """
     ordered = sorted(int(value) for value in values)
     if len(ordered) > _SHOWN and ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"{ordered[0]}..{ordered[-1]}"

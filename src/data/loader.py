@@ -1,5 +1,6 @@
 """Loaders that give the same batches whatever the number of workers, and that know where they stopped."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,20 +44,30 @@ class TrainingLoader(DataLoader[Item]):
             self.sampler.start_at(state["epoch"], state["taken"])
 
 
-def loader_options(num_workers: int, seed: int) -> dict[str, Any]:
+def loader_options(
+    num_workers: int, seed: int, persistent: bool = True, multiprocessing_context: str | None = None
+) -> dict[str, Any]:
     """What every loader is given, so that it neither draws from nor slows what runs beside it.
 
     Args:
         num_workers: number of processes that read images.
         seed: of the loader's own generator; items do not depend on it.
+        persistent: whether the processes live on from one pass to the next.
+        multiprocessing_context: how they are started, ``fork``, ``spawn`` or ``forkserver``; None as Python does.
     """
     return {
         "num_workers": num_workers,
-        "persistent_workers": num_workers > 0,
+        "persistent_workers": persistent and num_workers > 0,
+        "multiprocessing_context": multiprocessing_context if num_workers > 0 else None,
         "worker_init_fn": _use_one_thread,
         "generator": torch.Generator().manual_seed(seed),
         "pin_memory": torch.cuda.is_available(),
     }
+
+
+def num_cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _use_one_thread(worker: int) -> None:

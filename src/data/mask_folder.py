@@ -18,8 +18,8 @@ class MaskFolder(SegmentationDataModule):
     Args:
         images: folder of the images, with everything inside it.
         masks: folder of the masks: grey or indexed files with one class id a pixel.
-        classes: text file with one class a line: ``name`` or ``id name``, optionally with `` r,g,b`` at its end. The id
-            is the value in the masks; without ids the classes are 0, 1, 2 and so on.
+        classes: text file with one class a line: ``name`` or ``id name``, optionally with `` r,g,b`` at its end, or
+            ``id2label.json``. The id is the value in the masks; without ids the classes are 0, 1, 2 and so on.
         val_images: folder of the validation images; None takes a part of ``images``.
         val_masks: folder of the validation masks; given with ``val_images``.
         val_fraction: part of the images, above 0 and below 1, that validates where ``val_images`` is None; which ones

@@ -1,11 +1,15 @@
-"""Which mask belongs to which image: by the path inside the folder without suffix, never by the order of listing."""
+"""Which mask belongs to which image: by the path inside the folder without suffix, never by the order of listing.
+
+Names are compared in one normal form of Unicode: a Mac may store the same name in other bytes than Linux.
+"""
 
 import os
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from src.data.image_io import SUFFIXES
+from src.image_io import SUFFIXES
 
 _SYSTEM_FOLDERS = ("__MACOSX", "@eaDir", "$RECYCLE.BIN")
 _SHOWN = 5
@@ -37,6 +41,7 @@ def find_images(folder: str | Path, key: str) -> list[Pair]:
 
     Raises:
         FileNotFoundError: the folder does not exist or holds no image.
+        ValueError: a folder cannot be read, or a link leads nowhere.
     """
     return [Pair(path.relative_to(folder).as_posix(), path) for path in _image_files(Path(folder), key)]
 
@@ -51,19 +56,21 @@ def match_pairs(
 
     Args:
         images: folder of the images.
-        masks: folder of the masks; it may be the same where ``mask_suffix`` tells them apart.
+        masks: folder of the masks; it may be the same where ``mask_suffix`` tells them apart, or lie inside the other.
         mask_suffix: what the names of masks have at their end and those of images lack, for example ``_mask``.
         keys: the settings that named the two folders, for errors.
 
     Raises:
         FileNotFoundError: a folder does not exist or holds no image.
-        ValueError: an image has no mask, a mask no image, or two files differ in their suffix only.
+        ValueError: an image has no mask, a mask no image, two files differ in their suffix only, the folders cannot be
+            told apart or read, or a link leads nowhere.
     """
     images, masks = Path(images), Path(masks)
-    mask_files = [path for path in _image_files(masks, keys[1]) if path.stem.endswith(mask_suffix)]
-    not_images = set(mask_files) if mask_suffix else set()
-    image_files = [path for path in _image_files(images, keys[0]) if path not in not_images]
-    masks_by_stem = _by_stem(mask_files, masks, keys[1], mask_suffix)
+    mask_files = _mask_files(images, masks, _normal(mask_suffix), keys)
+    not_images = {masks.resolve() / path.relative_to(masks) for path in mask_files}
+    root = images.resolve()
+    image_files = [path for path in _image_files(images, keys[0]) if root / path.relative_to(images) not in not_images]
+    masks_by_stem = _by_stem(mask_files, masks, keys[1], _normal(mask_suffix))
     images_by_stem = _by_stem(image_files, images, keys[0])
     without_mask = sorted(images_by_stem.keys() - masks_by_stem.keys())
     without_image = sorted(masks_by_stem.keys() - images_by_stem.keys())
@@ -72,7 +79,11 @@ def match_pairs(
             f"{keys[0]} and {keys[1]} must hold the same names, got {len(without_mask)} images without a mask"
             f"{_listed(without_mask)} and {len(without_image)} masks without an image{_listed(without_image)} in "
             f"{images.absolute()} and {masks.absolute()}; add or remove files"
-            + ("." if mask_suffix else ", or give data.mask_suffix where masks are called `NAME_mask.png`.")
+            + (
+                "."
+                if mask_suffix
+                else ", or give data.mask_suffix where masks are called `NAME_mask.png` or `NAME.jpg.png`."
+            )
         )
     return [
         Pair(path.relative_to(images).as_posix(), path, masks_by_stem[stem])
@@ -80,11 +91,32 @@ def match_pairs(
     ]
 
 
+def _mask_files(images: Path, masks: Path, suffix: str, keys: tuple[str, str]) -> list[Path]:
+    files = _image_files(masks, keys[1])
+    if not suffix and images.resolve() == masks.resolve():
+        raise ValueError(
+            f"{keys[0]} and {keys[1]} must be two folders, got {masks.absolute()} for both; give masks a folder of "
+            f"their own, or data.mask_suffix where they are called `NAME_mask.png`."
+        )
+    found = [path for path in files if _normal(path.stem).endswith(suffix)]
+    if not found:
+        raise ValueError(
+            f"data.mask_suffix must end the names of masks, got {suffix!r}, which ends none of the {len(files)} in "
+            f"{masks.absolute()}, for example {files[0].name}; leave out what follows the last dot."
+        )
+    return found
+
+
 def _image_files(folder: Path, key: str) -> list[Path]:
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise FileNotFoundError(f"{key} must be a folder of images, got {folder.absolute()}, which {what}.")
-    files = sorted(_walk(folder))
+    try:
+        if not folder.is_dir():
+            what = "is a file" if folder.exists() else "does not exist"
+            raise FileNotFoundError(f"{key} must be a folder of images, got {folder.absolute()}, which {what}.")
+        files = sorted(_walk(folder, key))
+    except PermissionError as error:
+        raise ValueError(
+            f"{key} must be readable, got {error.filename} ({error.strerror}); change its permissions or move it."
+        ) from error
     if not files:
         raise FileNotFoundError(
             f"{key} must hold images ({', '.join(SUFFIXES)}), got {folder.absolute()}, which exists but holds none."
@@ -92,23 +124,28 @@ def _image_files(folder: Path, key: str) -> list[Path]:
     return files
 
 
-def _walk(folder: Path, above: frozenset[str] = frozenset()) -> Iterator[Path]:
+def _walk(folder: Path, key: str, above: frozenset[str] = frozenset()) -> Iterator[Path]:
     """Files below a folder; a link that leads back to a folder above is not followed."""
     above |= {os.path.realpath(folder)}
     for entry in os.scandir(folder):
         if entry.name.startswith("."):
             continue
+        if entry.is_symlink() and not Path(entry.path).exists():
+            raise ValueError(
+                f"{key} must hold files, got the link {entry.path} to {Path(entry.path).readlink()}, which leads "
+                f"nowhere; mend or remove it."
+            )
         if entry.is_dir():
             if entry.name not in _SYSTEM_FOLDERS and os.path.realpath(entry.path) not in above:
-                yield from _walk(Path(entry.path), above)
-        elif Path(entry.name).suffix.lower() in SUFFIXES:
+                yield from _walk(Path(entry.path), key, above)
+        elif Path(entry.name).suffix.lower() in SUFFIXES and entry.is_file():
             yield Path(entry.path)
 
 
 def _by_stem(files: Iterable[Path], folder: Path, key: str, suffix: str = "") -> dict[str, Path]:
     found: dict[str, Path] = {}
     for path in files:
-        stem = path.relative_to(folder).with_suffix("").as_posix().removesuffix(suffix)
+        stem = _normal(path.relative_to(folder).with_suffix("").as_posix()).removesuffix(suffix)
         if stem in found:
             raise ValueError(
                 f"{key} must hold one file a name, got {found[stem]} and {path}; rename one, or "
@@ -122,3 +159,7 @@ def _listed(stems: list[str]) -> str:
     if not stems:
         return ""
     return f" ({', '.join(stems[:_SHOWN])}{', ...' if len(stems) > _SHOWN else ''})"
+
+
+def _normal(name: str) -> str:
+    return unicodedata.normalize("NFC", name)

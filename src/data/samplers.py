@@ -1,6 +1,6 @@
 """Which image comes when, on which process: endless permutations in training, every image once in evaluation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from torch.utils.data import Sampler
@@ -61,13 +61,75 @@ class IterationSampler(Sampler[TrainingKey]):
     def __iter__(self) -> Iterator[TrainingKey]:
         first, self._taken = self._taken, 0
         start = self._pass * self.num_samples
-        epoch, order = -1, np.empty(0, np.int64)
+        epoch, keys = -1, np.empty((0, 2), np.int64)
         for place in range(start + first, start + self.num_samples):
             sample = place * self.world_size + self.rank
             if sample // self.num_images != epoch:
                 epoch = sample // self.num_images
-                order = np.random.default_rng([self.seed, epoch]).permutation(self.num_images)
-            yield epoch, int(order[sample % self.num_images])
+                keys = self._keys(epoch)
+            image_epoch, index = keys[sample % self.num_images].tolist()
+            yield image_epoch, index
+
+    def _keys(self, epoch: int) -> np.ndarray:
+        """Epoch and image of each of the N samples of an epoch, ``(N, 2)``."""
+        order = np.random.default_rng([self.seed, epoch]).permutation(self.num_images)
+        return np.stack([np.full_like(order, epoch), order], axis=1)
+
+
+class MixtureSampler(IterationSampler):
+    """A row like that of ``IterationSampler`` in which the images' parts have shares of their own.
+
+    Every N samples, N being the number of all images, hold the same number of each part, which is its share of N
+    rounded, in random order. Inside a part every image comes before any comes again; an image that comes again does so
+    with a higher epoch, so that it is augmented anew. All follows from (seed, epoch).
+
+    Args:
+        sizes: number of images of each part; the images of a part stand together, in this order.
+        weights: what the shares are proportional to, above 0.
+        num_samples: how many samples one pass gives on this process.
+        seed: of the permutations, 0 or more.
+        rank: number of this process.
+        world_size: number of processes.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        weights: Sequence[float],
+        num_samples: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        super().__init__(sum(sizes), num_samples, seed, rank, world_size)
+        self.sizes = sizes
+        self.counts = shares(weights, self.num_images)
+
+    def _keys(self, epoch: int) -> np.ndarray:
+        parts = np.repeat(np.arange(len(self.sizes)), self.counts)
+        parts = np.random.default_rng([self.seed, epoch]).permutation(parts)
+        keys = np.empty((self.num_images, 2), np.int64)
+        for part, (size, count) in enumerate(zip(self.sizes, self.counts, strict=True)):
+            first_epoch, skipped = divmod(epoch * count, size)
+            epochs = range(first_epoch, first_epoch + -(-(skipped + count) // size))
+            orders = [np.random.default_rng([self.seed, each, 1 + part]).permutation(size) for each in epochs]
+            row = np.stack([np.repeat(epochs, size), sum(self.sizes[:part]) + np.concatenate(orders)], axis=1)
+            keys[parts == part] = row[skipped : skipped + count]
+        return keys
+
+
+def shares(weights: Sequence[float], total: int) -> list[int]:
+    """Whole numbers that are proportional to ``weights`` but for rounding, and whose sum is ``total``.
+
+    Args:
+        weights: numbers above 0.
+        total: what to share out.
+    """
+    exact = np.asarray(weights, np.float64) / sum(weights) * total
+    counts = np.floor(exact).astype(int)
+    most_lacking = np.argsort(counts - exact, kind="stable")
+    counts[most_lacking[: total - counts.sum()]] += 1
+    return [int(count) for count in counts]
 
 
 class EvaluationSampler(Sampler[int]):

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from src.data.image_io import read_image, read_mask
 from src.data.labels import LabelEncoder
 from src.data.pairs import Pair
+from src.image_io import image_size, read_image, read_mask
 
 ReadImage = Callable[[Path, int], np.ndarray]
 """``read(path, channels)`` gives ``(H, W, C)`` uint8."""
@@ -25,11 +26,39 @@ class Source:
         read_image: reads an image file.
         read_mask: reads a mask file.
         encoder: turns stored values into class indices; None where there are no masks.
+        max_image_pixels: most pixels that a file may have, for the readers of this package; None means what Pillow
+            allows.
     """
 
     read_image: ReadImage = read_image
     read_mask: ReadMask = read_mask
     encoder: LabelEncoder | None = None
+    max_image_pixels: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, reader in (("read_image", read_image), ("read_mask", read_mask)):
+            if getattr(self, name) is reader and self.max_image_pixels is not None:
+                object.__setattr__(self, name, partial(reader, max_pixels=self.max_image_pixels))
+
+    def reduced_image(
+        self, pair: Pair, channels: int, enough: Callable[[tuple[int, int]], tuple[int, int]]
+    ) -> tuple[np.ndarray, tuple[int, int]]:
+        """The pixels of an image, a JPEG's perhaps at a part of its size, and its full height and width.
+
+        Args:
+            pair: image and mask files.
+            channels: number of channels.
+            enough: gives, for the full height and width, those that are needed.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the image cannot be read.
+        """
+        if getattr(self.read_image, "func", self.read_image) is not read_image:
+            image = self.read_image(pair.image, channels)
+            return image, (image.shape[0], image.shape[1])
+        size = image_size(pair.image, self.max_image_pixels)
+        return read_image(pair.image, channels, self.max_image_pixels, least=enough(size)), size
 
     def labels(self, pair: Pair, size: tuple[int, int]) -> np.ndarray:
         """Class indices ``(H, W)`` uint8 of a pair's mask, 255 where there is no label.

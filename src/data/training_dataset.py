@@ -23,6 +23,7 @@ class TrainingDataset(Dataset[Item]):
         preprocessing: normalisation and number of channels.
         transform: the augmentation.
         crop_size: height and width of each item in pixels; what an image does not fill is 0, and 255 in the mask.
+        draft: whether a JPEG of at least twice the needed size is decoded at a part of it.
     """
 
     def __init__(
@@ -32,12 +33,14 @@ class TrainingDataset(Dataset[Item]):
         preprocessing: Preprocessing,
         transform: TrainingTransform,
         crop_size: tuple[int, int],
+        draft: bool = False,
     ) -> None:
         self.pairs = pairs
         self.sources = sources
         self.preprocessing = preprocessing
         self.transform = transform
         self.crop_size = crop_size
+        self.draft = draft
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -46,8 +49,14 @@ class TrainingDataset(Dataset[Item]):
         epoch, index = key if isinstance(key, tuple) else (0, key)
         pair = self.pairs[index]
         source = self.sources[pair.source]
-        image = source.read_image(pair.image, self.preprocessing.channels)
-        size = (image.shape[0], image.shape[1])
+        channels = self.preprocessing.channels
+        if self.draft:
+            image, size = source.reduced_image(
+                pair, channels, lambda full: self.transform.scaled_size(full, epoch, index)
+            )
+        else:
+            image = source.read_image(pair.image, channels)
+            size = (image.shape[0], image.shape[1])
         pixels, mask = self.transform(image, source.labels(pair, size), epoch, index)
         return Item(
             image=padded(self.preprocessing.normalise(pixels), self.crop_size),

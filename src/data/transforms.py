@@ -66,28 +66,39 @@ class TrainingTransform:
         self, settings: RecipeAugmentation, preprocessing: Preprocessing, crop_size: tuple[int, int], seed: int
     ) -> None:
         self.seed = seed
-        steps: list[Any] = [
-            RandomScale(preprocessing, settings.scale_range),
-            BalancedCrop(crop_size, settings.max_class_share, settings.crop_tries),
-            A.HorizontalFlip(p=settings.flip),
-        ]
+        self._scale = RandomScale(preprocessing, settings.scale_range)
+        crop = BalancedCrop(crop_size, settings.max_class_share, settings.crop_tries)
+        steps: list[Any] = [self._scale, crop, A.HorizontalFlip(p=settings.flip)]
         if settings.photometric:
             steps.append(PhotometricDistortion())
-        self._compose = A.Compose(steps)
+        self._compose = A.Compose(steps, is_check_shapes=False)
+
+    def scaled_size(self, size: tuple[int, int], epoch: int, index: int) -> tuple[int, int]:
+        """Height and width in pixels that the scale of this epoch gives an image, before the crop.
+
+        Args:
+            size: height and width of the image in pixels.
+            epoch: number of the permutation that the sample belongs to.
+            index: of the image in the data set.
+        """
+        return self._scale.scaled(size, self._draws(epoch, index)[0])
 
     def __call__(self, image: np.ndarray, mask: np.ndarray, epoch: int, index: int) -> tuple[np.ndarray, np.ndarray]:
         """The image ``(h, w, C)`` and mask ``(h, w)`` as this epoch shows them.
 
         Args:
-            image: pixels ``(H, W, C)`` uint8.
-            mask: class indices ``(H, W)`` uint8.
+            image: pixels ``(H, W, C)`` uint8; fewer than the mask's where it was decoded at a part of its size.
+            mask: class indices ``(H, W)`` uint8 at the full size, from which the scale is counted.
             epoch: number of the permutation that the sample belongs to.
             index: of the image in the data set.
         """
-        generator = np.random.default_rng([self.seed, epoch, index])
-        self._compose.set_random_state(generator, random.Random(int(generator.integers(2**62))))
+        self._compose.set_random_state(*self._draws(epoch, index))
         result = self._compose(image=image, mask=mask)
         return result["image"].reshape(*result["mask"].shape, image.shape[2]), result["mask"]
+
+    def _draws(self, epoch: int, index: int) -> tuple[np.random.Generator, random.Random]:
+        generator = np.random.default_rng([self.seed, epoch, index])
+        return generator, random.Random(int(generator.integers(2**62)))
 
 
 class RandomScale(A.DualTransform):
@@ -107,15 +118,23 @@ class RandomScale(A.DualTransform):
         """Draws the factor and gives the size.
 
         Args:
-            params: its ``shape`` is that of the image.
-            data: not used.
+            params: not used.
+            data: its ``mask`` has the full size of the image.
         """
-        factor = float(self.random_generator.uniform(*self.scale_range))
-        height, width = params["shape"][:2]
+        return {"size": self.scaled(data["mask"].shape, self.random_generator)}
+
+    def scaled(self, size: tuple[int, int], generator: np.random.Generator) -> tuple[int, int]:
+        """Height and width in pixels after scaling by a factor, the next draw of ``generator``.
+
+        Args:
+            size: height and width in pixels.
+            generator: of the factor.
+        """
+        factor = float(generator.uniform(*self.scale_range))
         if self.preprocessing.resize is None:
-            return {"size": (max(1, int(height * factor + 0.5)), max(1, int(width * factor + 0.5)))}
+            return max(1, int(size[0] * factor + 0.5)), max(1, int(size[1] * factor + 0.5))
         limits = [max(1, int(side * factor)) for side in self.preprocessing.resize]
-        return {"size": replace(self.preprocessing, resize=(limits[0], limits[1])).input_size((height, width))}
+        return replace(self.preprocessing, resize=(limits[0], limits[1])).input_size(size)
 
     def apply(self, img: np.ndarray, size: tuple[int, int], **params: Any) -> np.ndarray:
         """The resized image.

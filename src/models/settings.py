@@ -136,10 +136,38 @@ def factory(settings: Settings) -> functools.partial[Any]:
             f"class_path must be a torch.nn.Module or RecordsSettings, got {settings['class_path']}; the settings are "
             f"damaged."
         )
+    _check_known(cls, settings)
     if hasattr(cls, "from_settings"):
         return functools.partial(cls.from_settings, settings)
     arguments = {name: _built(value) for name, value in settings["init_args"].items()}
     return functools.partial(build_recorded, cls, **arguments)
+
+
+def _check_known(cls: type, settings: Settings) -> None:
+    parameters = inspect.signature(cls).parameters
+    unknown = sorted(settings["init_args"].keys() - parameters.keys())
+    if unknown and not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        raise ValueError(
+            f"{settings['class_path']} must have the arguments that were recorded, got none called "
+            f"{', '.join(unknown)}; install the release of its package that wrote them."
+        )
+
+
+def check_importable(settings: Any) -> None:
+    """Imports every class that settings name.
+
+    Args:
+        settings: class path and arguments, nested.
+
+    Raises:
+        ImportError: a class cannot be found.
+    """
+    if isinstance(settings, Mapping):
+        if set(settings) == {"class_path", "init_args"}:
+            imported(settings["class_path"])
+        settings = list(settings.values())
+    for value in settings if isinstance(settings, list) else ():
+        check_importable(value)
 
 
 def _built(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """One label per pixel: training, validation at the labels' original size, and prediction."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,11 +14,12 @@ from torchmetrics.classification import MulticlassConfusionMatrix
 from src.classes import ClassList
 from src.data.batch import IGNORE_INDEX, Batch
 from src.inference import label_map
-from src.inference.checkpoint import SECTION, checkpoint_section, load_checkpoint
+from src.inference.checkpoint import SECTION, checked, checkpoint_section, load_checkpoint, task_settings
+from src.inference.rebuilding import built, load_weights
 from src.losses import CrossEntropy
 from src.metrics import Scores
 from src.models import Segmenter
-from src.models.settings import RecordsSettings, build, plain
+from src.models.settings import RecordsSettings, plain
 from src.optim import OptimizerRecipe, SwinRecipe
 from src.preprocessing import Preprocessing
 
@@ -130,10 +131,10 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         """A label map ``(H_i, W_i)`` int64 for each image, at the original size of its file.
 
         Args:
-            batch: images of any sizes.
+            batch: images of any sizes; none where no image of the batch can be read.
             batch_idx: place in the epoch.
         """
-        return self.predict_labels(batch)
+        return self.predict_labels(batch) if batch["names"] else []
 
     def validation_step(self, batch: Batch, batch_idx: int) -> dict[str, list[Tensor]]:
         """Counts one batch at the labels' original size and returns its label maps under ``labels``.
@@ -203,11 +204,10 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         classes = getattr(getattr(self.trainer, "datamodule", None), "classes", None)
         if stage == "predict" or classes is None or classes.names == self.classes.names:
             return
-        pairs = zip(self.classes.names, classes.names, strict=False)
-        first = next((f"class {i} is '{a}' there and '{b}' here" for i, (a, b) in enumerate(pairs) if a != b), "")
         raise ValueError(
             f"data.classes must be the classes that the model was trained on: the model has {len(self.classes)}, the "
-            f"data have {len(classes)}{'; ' + first if first else ''}. Give the data of the model, or train on these."
+            f"data have {len(classes)}{_first_difference(self.classes.names, classes.names)}. Give the data of the "
+            f"model, or train on these."
         )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -220,22 +220,23 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         checkpoint[SECTION] = section | {"task": plain(self.settings, "model")}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Compares the checkpoint with this task before its weights are taken.
+        """Compares the checkpoint with this task, and takes its weights.
 
         Args:
-            checkpoint: what was saved.
+            checkpoint: what was saved; it is brought to today's format.
 
         Raises:
-            ValueError: classes or model differ.
+            ValueError: classes or model differ, or it is damaged, of another program or of a newer release.
         """
-        saved = checkpoint.get(SECTION)
-        if saved is None:
-            return
+        path = getattr(self._trainer, "ckpt_path", None) or "the checkpoint"
+        checkpoint |= checked(checkpoint, path)
+        saved = checkpoint[SECTION]
         names = tuple(saved["classes"]["names"])
         if names != self.classes.names:
             raise ValueError(
-                f"ckpt_path must hold a model of the data's {len(self.classes)} classes, got one of {len(names)}: "
-                f"{', '.join(names[:5])}...; train from the start, or give the data of the checkpoint."
+                f"ckpt_path must hold a model of the data's classes: the model has {len(names)}, the data have "
+                f"{len(self.classes)}{_first_difference(names, self.classes.names)}. Train from the start, or give "
+                f"the data of the checkpoint."
             )
         differing = sorted(_differences(saved["model"], plain(self.model, "model")))
         if differing:
@@ -243,6 +244,8 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
                 f"ckpt_path must hold the model that the config describes, got one that differs in "
                 f"{', '.join(differing)}; give the config of its run."
             )
+        if self.strict_loading and "state_dict" in checkpoint:
+            load_weights(self, checkpoint["state_dict"], path)  # lightning does it again, with errors of torch's own
 
     @classmethod
     def load_from_checkpoint(cls, checkpoint_path: str | Path, map_location: Any = "cpu", **overrides: Any) -> Self:  # type: ignore[override]
@@ -255,12 +258,18 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: the file is cut, of another program or of a newer release.
+            ImportError: the task has a part from a package that is not installed.
+            ValueError: the file is cut, damaged, of another program or of a newer release.
         """
         checkpoint = load_checkpoint(checkpoint_path, map_location)
-        task = build(checkpoint[SECTION]["task"], **overrides)
-        task.load_state_dict(checkpoint["state_dict"])
+        task = built(task_settings(checkpoint, checkpoint_path), cls, checkpoint_path, **overrides)
+        load_weights(task, checkpoint["state_dict"], checkpoint_path)
         return task
+
+
+def _first_difference(there: Sequence[str], here: Sequence[str]) -> str:
+    pairs = enumerate(zip(there, here, strict=False))
+    return next((f"; class {index} is '{a}' there and '{b}' here" for index, (a, b) in pairs if a != b), "")
 
 
 def _differences(first: Any, second: Any, key: str = "model") -> Iterator[str]:

@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from src.cli.run_folder import make_run_folder
@@ -9,3 +10,9 @@ def test_run_folders_do_not_meet(tmp_path):
     assert first.is_dir()
     assert second.is_dir()
     assert first.parent == second.parent == Path("r/n")
+
+
+def test_runs_that_begin_at_once_have_folders_of_their_own():
+    with ThreadPoolExecutor(8) as pool:
+        folders = list(pool.map(lambda _: make_run_folder("r", "n"), range(32)))
+    assert len(set(folders)) == 32

@@ -99,22 +99,86 @@ def test_parts_can_be_left_out(fit, flag):
     assert there == {part for part in left_out if part not in flag}
 
 
+def test_values_are_read_in_every_spelling(tiny_config, printed):
+    config = ["--config", str(tiny_config)]
+    data = ["--data=src.data.MaskFolder", "--data.images=a", "--data.masks", "m", "--data.classes", "c"]
+    told = printed("fit", *config, *data, "--data.ignored_ids", "[11]", "--data.ignored_ids+", "12", "--name=-x")
+    assert told["data"]["init_args"]["ignored_ids"] == [11, 12]
+    assert told["name"] == "-x"
+    told = printed("fit", "--trainer.max_steps", "5", "-c", str(tiny_config), "--trainer.devices", "[0]",
+                   "--trainer.max_steps=-1", '--data={"init_args": {"batch_size": 7}}',
+                   "--data.preprocessing.resize", "[9,5]", "--data.preprocessing.resize=null")  # fmt: skip
+    assert told["trainer"]["devices"] == [0]
+    assert told["trainer"]["max_steps"] == -1
+    data = told["data"]["init_args"]
+    assert (data["batch_size"], data["crop_size"], data["preprocessing"]["resize"]) == (7, 32, None)
+
+
+def test_a_part_can_be_left_out_by_a_flag(fit):
+    model = fit("--model.model.auxiliary", "null", "--trainer.max_steps", "1").model.model
+    assert model.auxiliary is None
+    assert model.num_classes == 8
+
+
+def test_references_work_in_flags(tiny_config, printed):
+    told = printed("fit", "--config", str(tiny_config), "--panels.height", "${data.init_args.crop_size}",
+                   "--data.crop_size=${panels.num_images}", "--panels.num_images", "5")  # fmt: skip
+    assert told["panels"] == {"num_images": 5, "height": 5}
+
+
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["fit"], "--config must be given to fit"),
-        (["predict", "--data.images", ".", "--output", "m"], "--ckpt_path must be given to predict"),
-        (["validate", "--config", "sample.yaml"], "--ckpt_path must be given to validate"),
-        (["fit", "--config", "sample.yaml", "--ckpt_path", "no.ckpt"], "must be a checkpoint file, got no.ckpt"),
-        (["fit", "--config", "broken.yaml"], "--config must be YAML, got broken.yaml"),
-        (["fit", "--config", "list.yaml"], "--config must hold keys and values, got list.yaml with list"),
-    ],
+    ("config", "said"),
+    [("broken.yaml", "--config must be YAML, got broken.yaml"), ("list.yaml", "list.yaml with a list")],
 )
-def test_what_cannot_be_read_is_refused_before_anything_is_built(arguments, said):
+def test_what_cannot_be_read_is_refused_before_anything_is_built(config, said):
     Path("broken.yaml").write_text("a: [1")
     Path("list.yaml").write_text("- 1")
-    with pytest.raises((ValueError, FileNotFoundError), match=re.escape(said)):
-        SegmentationCLI(arguments[0], arguments[1:])
+    with pytest.raises(ValueError, match=re.escape(said)):
+        SegmentationCLI("fit", ["--config", config])
+    with pytest.raises(FileNotFoundError, match=r"got no\.ckpt, which does not exist"):
+        SegmentationCLI("fit", ["--config", "sample.yaml", "--ckpt_path", "no.ckpt"])
+
+
+def test_what_the_trainer_refuses_is_said_of_the_trainer(fit):
+    for flag in ("--trainer.devices=x", "--trainer.accelerator=nothing", "--trainer.barebones=true"):
+        with pytest.raises(ValueError, match="the trainer refuses its settings: "):
+            fit(flag)
+
+
+def test_validation_every_few_steps_on_a_small_set_comes_when_it_was_asked_for(fit):
+    """Three batches would be an epoch; validation is asked for every five steps."""
+
+    steps = []
+
+    class Steps(Callback):
+        def on_validation_end(self, trainer, pl_module):
+            steps.append(trainer.global_step)
+
+    class Watched(SegmentationCLI):
+        def instantiate_trainer(self, **kwargs):
+            trainer = super().instantiate_trainer(**kwargs)
+            trainer.callbacks.append(Steps())
+            return trainer
+
+    (config,) = Path().glob("tiny.yaml")
+    Watched("fit", ["--config", str(config), "--data.batch_size=16", "--trainer.max_steps=20", "--data.crop_size=8",
+                    "--trainer.val_check_interval=5", "--trainer.limit_val_batches=1"])  # fmt: skip
+    assert steps == [5, 10, 15, 20]
+
+
+def test_a_run_for_trial_leaves_nothing(fit):
+    assert fit("--trainer.fast_dev_run=true").trainer.global_step == 1
+    assert not Path("runs").exists()
+
+
+def test_a_finished_run_says_that_nothing_is_left_to_train(checkpoint, fit, capsys):
+    run = str(Path(checkpoint).parent)
+    fit("--ckpt_path", run)
+    said = capsys.readouterr().err
+    assert f"note: --ckpt_path {run} is {run}/last.ckpt" in said
+    assert "note: nothing was left to train: the checkpoint has 2 steps already" in said
+    assert fit("--ckpt_path", "last", "--trainer.max_steps", "3").trainer.global_step == 3
+    assert "nothing was left" not in capsys.readouterr().err
 
 
 def test_resuming_on_other_classes_or_another_model_is_refused(checkpoint, fit):

@@ -1,6 +1,6 @@
 import torch
 
-from src.data.batch import Item, collate_evaluation, collate_training
+from src.data.batch import Item, UnreadableImage, collate_evaluation, collate_prediction, collate_training
 
 
 def item(height: int, width: int, with_mask: bool = True) -> Item:
@@ -34,7 +34,25 @@ def test_masks_keep_their_own_size_in_evaluation():
 
 
 def test_masks_are_absent_in_prediction():
-    assert "masks" not in collate_evaluation([item(3, 4, with_mask=False)])
+    assert "masks" not in collate_prediction([item(3, 4, with_mask=False)])
+
+
+def test_images_that_cannot_be_read_are_told_beside_the_others():
+    bad = UnreadableImage("bad.jpg", "it is cut")
+    good = [item(8, 9, with_mask=False), item(7, 10, with_mask=False)]
+    batch = collate_prediction([good[0], bad, good[1]])
+    assert batch["unreadable"] == {"bad.jpg": "it is cut"}
+    assert {key: batch[key] for key in ("names", "sizes")} == {
+        "names": ["8x9.jpg", "7x10.jpg"],
+        "sizes": [(8, 9), (7, 10)],
+    }
+    assert torch.equal(batch["images"], collate_prediction(good)["images"])
+
+
+def test_a_batch_may_hold_no_image_that_can_be_read():
+    batch = collate_prediction([UnreadableImage("a", "cut"), UnreadableImage("b", "empty")])
+    assert batch["images"].shape[0] == len(batch["names"]) == len(batch["sizes"]) == 0
+    assert batch["unreadable"] == {"a": "cut", "b": "empty"}
 
 
 def test_masks_are_one_tensor_in_training():

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -14,6 +15,7 @@ from jsonargparse import ArgumentParser
 from src.classes import ClassList
 from src.data import ImageFolder, MaskFolder, Pair, RecipeAugmentation, SegmentationDataModule
 from src.data.datamodule import Split
+from src.data.loader import loader_options
 from src.data.pairs import match_pairs
 from src.preprocessing import Preprocessing
 
@@ -74,7 +76,7 @@ def test_validation_images_of_several_sizes_make_one_batch(tmp_path: Path):
 def test_augmentation_differs_between_samples_and_epochs_and_repeats_with_the_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("src.data.datamodule.num_cores", lambda: 4)
     data = whole(tmp_path, [(200, 300)] * 16, batch_size=4, num_workers=4, crop_size=64)
     for path in (tmp_path / "images").iterdir():
         save(path, texture((200, 300)))
@@ -84,17 +86,75 @@ def test_augmentation_differs_between_samples_and_epochs_and_repeats_with_the_se
     assert digests(data, epochs=3) == passes
 
 
-def test_batches_do_not_depend_on_the_workers(tmp_path: Path):
-    passes = [digests(whole(tmp_path, [(20, 30)] * 5, num_workers=number), epochs=2) for number in (0, 2)]
-    assert passes[0] == passes[1]
-    other_seed = digests(whole(tmp_path, [(20, 30)] * 5, seed=1), epochs=2)
-    assert other_seed != passes[0]
+@pytest.mark.parametrize(
+    "workers",
+    [
+        {"num_workers": 1},
+        {"num_workers": 3},
+        {"num_workers": 3, "persistent_workers": False},
+        {"num_workers": 1, "multiprocessing_context": "spawn"},
+        {"num_workers": 1, "multiprocessing_context": "forkserver"},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_batches_do_not_depend_on_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: dict):
+    monkeypatch.setattr("src.data.datamodule.num_cores", lambda: 4)
+    data = whole(tmp_path, [(20, 30)] * 5, **workers)
+    assert digests(data, epochs=2) == digests(whole(tmp_path, [(20, 30)] * 5), epochs=2)
+    scored, alone = (
+        [batch["images"] for batch in one.val_dataloader()] for one in (data, whole(tmp_path, [(20, 30)] * 5))
+    )
+    assert [torch.equal(*pair) for pair in zip(scored, alone, strict=True)] == [True] * 5
+    loader = data.train_dataloader()
+    assert loader.num_workers == workers["num_workers"]
+    assert loader.persistent_workers == workers.get("persistent_workers", True)
+    context = workers.get("multiprocessing_context")
+    assert context is None or loader.multiprocessing_context.get_start_method() == context
 
 
+def test_two_processes_see_together_what_one_sees(tmp_path: Path):
+    alone = with_trainer(whole(tmp_path, [(20, 30)] * 5, batch_size=4), max_steps=4)
+    together = [
+        with_trainer(whole(tmp_path, [(20, 30)] * 5, batch_size=2), max_steps=4, global_rank=rank, world_size=2)
+        for rank in range(2)
+    ]
+    shares = zip(*(data.train_dataloader() for data in together), strict=True)
+    for whole_batch, share in zip(alone.train_dataloader(), shares, strict=True):
+        joined = torch.stack(
+            [image for images in zip(*(part["images"] for part in share), strict=True) for image in images]
+        )
+        assert torch.equal(whole_batch["images"], joined)
+
+
+def test_the_seed_changes_the_batches(tmp_path: Path):
+    first, second = (digests(whole(tmp_path, [(20, 30)] * 5, seed=seed), epochs=2) for seed in (0, 1))
+    assert first != second
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
 def test_there_are_no_more_workers_than_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    monkeypatch.setattr("src.data.datamodule.num_cores", lambda: 3)
     assert module(tmp_path, num_workers=8).train_dataloader().num_workers == 3
     assert module(tmp_path, num_workers=1).train_dataloader().num_workers == 1
+    assert with_trainer(module(tmp_path, num_workers=8), num_devices=2).train_dataloader().num_workers == 1
+    assert with_trainer(module(tmp_path, num_workers=8), num_devices=8).train_dataloader().num_workers == 1
+
+
+class Threads(torch.utils.data.Dataset):
+    """Items that are the numbers of threads a worker may use."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> list[int]:
+        return [torch.get_num_threads(), cv2.getNumThreads()]
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_a_worker_uses_one_thread(context: str):
+    options = loader_options(2, seed=0, multiprocessing_context=context)
+    assert list(torch.utils.data.DataLoader(Threads(), batch_size=None, **options)) == [[1, 1]] * 4
 
 
 def test_another_split_can_be_tested(tmp_path: Path):

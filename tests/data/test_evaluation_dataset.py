@@ -6,6 +6,7 @@ import torch
 from drawn_files import drawn_pair, labels, save, texture
 
 from src.classes import ClassList
+from src.data.batch import UnreadableImage
 from src.data.evaluation_dataset import EvaluationDataset
 from src.data.labels import LabelEncoder
 from src.data.pairs import Pair
@@ -54,3 +55,25 @@ def test_channels_follow_the_preprocessing(tmp_path: Path):
     grey = Preprocessing(mean=(0.0,), std=(1.0,))
     found = drawn_pair(tmp_path, (8, 8))
     assert EvaluationDataset([found], [SOURCE], grey, with_masks=False)[0]["image"].shape == (1, 8, 8)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no image", b"\x89PNG\r\n\x1a\n"])
+def test_an_image_that_cannot_be_read_is_a_reason_in_prediction_and_an_error_in_scoring(tmp_path: Path, content):
+    pair = drawn_pair(tmp_path, (8, 8))
+    pair.image.unlink() if content is None else pair.image.write_bytes(content)
+    unreadable = EvaluationDataset([pair], [SOURCE], Preprocessing(), with_masks=False)[0]
+    assert isinstance(unreadable, UnreadableImage)
+    assert unreadable.name == "image.png"
+    assert str(pair.image) in unreadable.reason
+    with pytest.raises((ValueError, FileNotFoundError)) as error:
+        EvaluationDataset([pair], [SOURCE], Preprocessing(), with_masks=True)[0]
+    assert str(error.value) == unreadable.reason
+
+
+def test_a_mistake_in_a_reader_is_an_error_in_prediction_too(tmp_path: Path):
+    def broken(path, channels):
+        raise AttributeError("a mistake")
+
+    pair = drawn_pair(tmp_path, (8, 8))
+    with pytest.raises(AttributeError, match="a mistake"):
+        EvaluationDataset([pair], [Source(read_image=broken)], Preprocessing(), with_masks=False)[0]

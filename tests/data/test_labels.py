@@ -70,3 +70,87 @@ def test_a_single_class_is_refused(ignored):
 def test_ignored_ids_out_of_range_are_refused(value):
     with pytest.raises(ValueError, match=rf"data\.ignored_ids must be in 0\.\.\d+, got {value}"):
         LabelEncoder(classes(0, 1), ignored_ids=[value])
+
+
+def mapped(stored: list[int], class_ids: tuple[int, ...], dtype: type = np.uint8, **arguments) -> list[int]:
+    """Ids of the classes that stored values become."""
+    encoder = LabelEncoder(classes(*class_ids), **arguments)
+    indices = encoder(np.array([stored], dtype), "mask.png")[0]
+    return [255 if index == 255 else encoder.classes.ids[index] for index in indices]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int64])
+@pytest.mark.parametrize(
+    ("mapping", "stored", "expected"),
+    [
+        ({6: 9, 9: 7}, [6, 9, 0], [9, 7, 0]),
+        ({1: 2, 2: 1}, [1, 2], [2, 1]),
+        ({1: 2, 2: 7, 7: 9, 9: 0, 0: 1}, [0, 1, 2, 7, 9], [1, 2, 7, 9, 0]),
+        ({3: 1, 4: 1, 5: "class 1"}, [3, 4, 5, 1], [1, 1, 1, 1]),
+        ({255: 1}, [255, 1, 0], [1, 1, 0]),
+        ({255: "class 1", 8: None, 1: None}, [255, 8, 1], [1, 255, 255]),
+        ({}, [0, 255], [0, 255]),
+    ],
+)
+def test_mapping_looks_each_value_up_once(mapping, stored, expected, dtype):
+    assert mapped(stored, (0, 1, 2, 7, 9), dtype, mapping=mapping) == expected
+
+
+def test_mapping_takes_values_of_16_bits_and_more():
+    assert mapped([60000, 70000, 0], (0, 1), np.int32, mapping={60000: 1, 70000: 0}) == [1, 0, 0]
+
+
+def test_a_name_is_taken_before_an_id():
+    encoder = LabelEncoder(ClassList.from_names(["7", "8"]), mapping={5: "8", 6: 0})
+    assert encoder(np.array([[5, 6]]), "mask.png").tolist() == [[1, 0]]
+
+
+def test_255_is_ignored_no_more_where_it_is_mapped():
+    assert LabelEncoder(classes(0, 1), mapping={255: 1}).ignored_ids == ()
+    assert LabelEncoder(classes(0, 1), mapping={255: None}).ignored_ids == (255,)
+    assert LabelEncoder(classes(0, 1), mapping={7: 1}).ignored_ids == (255,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"mapping": {5: 9}},
+            r"data\.mapping must give the id or the name of a class, or null, got 5: 9; ids are 0, 1",
+        ),
+        ({"mapping": {5: "clas 1"}}, r"got 5: clas 1; .* a name is `class 1`"),
+        ({"mapping": {5: 1}, "ignored_ids": [5]}, r"data\.mapping must leave out data\.ignored_ids, got \[5\] in both"),
+        ({"mapping": {0: 1}, "ignored_ids": [0]}, r"got \[0\] in both"),
+        ({"mapping": {-1: 1}}, r"data\.mapping must be in 0\.\.\d+, got -1"),
+        ({"mapping": {2**24: 1}}, r"data\.mapping must be in 0"),
+        (
+            {"mapping": {5: 1}, "reduce_zero_label": True},
+            r"data\.mapping and data\.reduce_zero_label must not be given",
+        ),
+    ],
+)
+def test_mappings_that_mean_nothing_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        LabelEncoder(classes(0, 1), **arguments)
+
+
+def test_mapped_values_are_among_those_that_an_error_names():
+    encoder = LabelEncoder(classes(0, 1), mapping={9: 1, 8: None})
+    with pytest.raises(ValueError, match=r"data\.classes \(0, 1\), of data\.mapping \(9\) or of .* \(8, 255\), got 7"):
+        encoder(np.array([[7]]), "mask.png")
+
+
+def test_a_class_that_is_ignored_too_is_remembered():
+    assert LabelEncoder(classes(0, 1, 255), ignored_ids=[255]).dropped == {255: "class 255"}
+    assert LabelEncoder(classes(0, 1, 255)).dropped == {}
+
+
+def test_too_many_classes_are_refused_with_255_ignored_too():
+    with pytest.raises(ValueError, match=r"must leave 2 to 255 classes.*got 459"):
+        LabelEncoder(classes(*range(460)), ignored_ids=[255])
+
+
+def test_masks_that_are_not_whole_numbers_are_refused():
+    with pytest.raises(ValueError, match=r"mask must hold whole numbers, got float32 in a/mask\.npy"):
+        LabelEncoder(classes(0, 1))(np.zeros((2, 2), np.float32), "a/mask.npy")
+    assert LabelEncoder(classes(0, 1))(np.eye(2, dtype=bool), "mask.npy").tolist() == [[1, 0], [0, 1]]

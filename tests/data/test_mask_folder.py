@@ -1,9 +1,14 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 from drawn_files import REAL_DATA, mask_folders, save, texture
+from jsonargparse import ArgumentParser
 
-from src.data import MaskFolder
+from src.data import MaskFolder, SegmentationDataModule
+from src.data.labels import LabelEncoder
+from src.image_io import read_mask
+from src.inference.drawing import mask_image
 
 SIZES = [(8, 9)] * 10
 
@@ -91,6 +96,60 @@ def test_grey_and_transparent_images_share_a_batch(tmp_path: Path):
     save(tmp_path / "images" / "01.png", texture((8, 9), channels=4))
     data = MaskFolder(**folders, num_workers=0, batch_size=3, crop_size=8)
     assert next(iter(data.train_dataloader()))["images"].shape == (3, 3, 8, 8)
+
+
+def test_ids_of_16_bits_stay_apart(tmp_path: Path):
+    ids = (0, 1, 255, 256, 300, 459)
+    folders = mask_folders(tmp_path, [(2, 3)] * 2)
+    Path(folders["classes"]).write_text("".join(f"{class_id} class {class_id}\n" for class_id in ids))
+    for index in range(2):
+        save(tmp_path / "masks" / f"{index:02d}.png", np.array(ids, np.uint16).reshape(2, 3))
+    data = MaskFolder(**folders, num_workers=0)
+    data.setup("fit")
+    assert next(iter(data.val_dataloader()))["masks"][0].tolist() == [[0, 1, 2], [3, 4, 5]]
+    Path(folders["classes"]).write_text("".join(f"class {index}\n" for index in range(460)))
+    with pytest.raises(ValueError, match=r"must leave 2 to 255 classes.*got 459"):
+        MaskFolder(**folders, ignored_ids=[255])
+
+
+def test_a_json_of_classes_is_read(tmp_path: Path):
+    folders = mask_folders(tmp_path, SIZES[:2])
+    (tmp_path / "id2label.json").write_text('{"0": "sky", "1": "road"}')
+    assert MaskFolder(**folders | {"classes": f"{tmp_path}/id2label.json"}).classes.names == ("sky", "road")
+
+
+def test_mapped_values_are_trained_and_predicted_masks_hold_ids_of_classes(tmp_path: Path):
+    folders = mask_folders(tmp_path, SIZES, ids=(0, 255))
+    Path(folders["classes"]).write_text("background\ncell\n")
+    data = MaskFolder(**folders, num_workers=0, crop_size=8, mapping={255: "cell"})
+    data.setup("fit")
+    assert set(next(iter(data.train_dataloader()))["masks"].unique().tolist()) >= {0, 1}
+    labels = next(iter(data.val_dataloader()))["masks"][0].numpy()
+    mask_image(labels, data.classes).save(tmp_path / "predicted.png")
+    predicted = read_mask(tmp_path / "predicted.png")
+    assert set(predicted.flat) == {0, 1}
+    assert np.array_equal(LabelEncoder(data.classes)(predicted, "predicted.png"), labels)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["mapping: {255: 1, 7: cell, 9: null}", 'mapping: {"255": 1, "7": "cell", "9": null}', None],
+)
+def test_a_mapping_is_read_from_a_config_and_a_flag_and_comes_back(tmp_path: Path, given: str | None):
+    folders = mask_folders(tmp_path, SIZES[:2])
+    Path(folders["classes"]).write_text("background\ncell\n")
+    parser = ArgumentParser(parser_mode="omegaconf+")
+    parser.add_subclass_arguments(SegmentationDataModule, "data")
+    parser.add_argument("--config", action="config")
+    lines = ["data:", "  class_path: src.data.MaskFolder", "  init_args:", f"    {given or 'seed: 0'}"]
+    (tmp_path / "config.yaml").write_text("\n".join(lines + [f"    {key}: {value}" for key, value in folders.items()]))
+    flags = [] if given else ["--data.mapping", '{255: 1, "7": cell, 9: null}']
+    config = parser.parse_args([f"--config={tmp_path}/config.yaml", *flags])
+    (tmp_path / "saved.yaml").write_text(parser.dump(config))
+    for read in (config, parser.parse_args([f"--config={tmp_path}/saved.yaml"])):
+        encoder = parser.instantiate(read).data.encoder
+        assert encoder.indices == {0: 0, 1: 1, 255: 1, 7: 1}
+        assert encoder.ignored_ids == (9,)
 
 
 @pytest.mark.skipif(not (REAL_DATA / "camvid").is_dir(), reason="CamVid is not beside the checkout")

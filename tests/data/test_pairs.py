@@ -1,10 +1,12 @@
+import os
+import unicodedata
 from pathlib import Path
 
 import pytest
 from drawn_files import save, texture
 
-from src.data.image_io import read_mask
 from src.data.pairs import find_images, match_pairs
+from src.image_io import read_mask
 
 TINY = texture((2, 2))
 
@@ -28,17 +30,33 @@ def test_nested_folders_are_part_of_the_name(tmp_path: Path):
     assert [pair.mask for pair in pairs] == [tmp_path / "masks" / folder / "jpg.png" for folder in ("a", "b/c")]
 
 
-def test_dots_in_names_are_kept(tmp_path: Path):
-    for stem in ("v1.0", "v1.1"):
-        save(tmp_path / "images" / f"{stem}.jpg", TINY)
-        save(tmp_path / "masks" / f"{stem}.png", TINY)
-    assert len(match_pairs(tmp_path / "images", tmp_path / "masks")) == 2
+@pytest.mark.parametrize(
+    "stems", [["v1.0", "v1.1"], ["a.b.c", "a.b"], ["jpg", "png"], ["a.jpg", "a"], ["A", "a"],
+              ["a b", "a [1]", "a(2)", "50%", "a%20b", "a+b", "x*", "x?", "~", "#1", "-r", "'q\"", "a\nb"]]
+)  # fmt: skip
+def test_names_are_taken_as_they_are(tmp_path: Path, stems: list[str]):
+    for stem in stems:
+        save(tmp_path / "images.jpg" / f"{stem}.jpg", TINY)
+        save(tmp_path / "masks.png" / f"{stem}.png", TINY)
+    pairs = match_pairs(tmp_path / "images.jpg", tmp_path / "masks.png")
+    assert {pair.name: pair.mask for pair in pairs} == {
+        f"{stem}.jpg": tmp_path / "masks.png" / f"{stem}.png" for stem in stems
+    }
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "JPG", "Jpeg", "PNG", "TIF", "tiff", "BMP", "webp", "gif", "ppm"])
+def test_suffixes_count_in_capitals_and_small_letters(tmp_path: Path, suffix: str):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / f"a.{suffix}").write_bytes(b"")
+    assert len(find_images(tmp_path / "images", "data.images")) == 1
 
 
 def test_hidden_and_system_files_are_passed_over(tmp_path: Path):
     for folder in (tmp_path / "images", tmp_path / "masks"):
         save(folder / "a.png", TINY)
-        for name in (".DS_Store", "Thumbs.db", "._a.jpg", ".hidden/b.png", "__MACOSX/c.png", "notes.txt"):
+        for name in (
+            ".DS_Store", "Thumbs.db", "desktop.ini", "._a.jpg", ".hidden/b.png", "__MACOSX/c.png", "notes.txt", "README"
+        ):  # fmt: skip
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(b"")
     assert [pair.name for pair in match_pairs(tmp_path / "images", tmp_path / "masks")] == ["a.png"]
@@ -85,8 +103,6 @@ def test_mask_suffix_tells_masks_from_images_in_one_folder(tmp_path: Path):
         ("a.jpg", tmp_path / "a_mask.png"),
         ("b.jpg", tmp_path / "b_mask.png"),
     ]
-    with pytest.raises(ValueError, match=r"one file a name|same names"):
-        match_pairs(tmp_path / ".", tmp_path, mask_suffix="_labels")
 
 
 def test_names_in_any_script_are_found(tmp_path: Path):
@@ -94,6 +110,95 @@ def test_names_in_any_script_are_found(tmp_path: Path):
         save(tmp_path / "数据é" / kind / "图像 ü.png", TINY)
     pairs = match_pairs(tmp_path / "数据é" / "images", tmp_path / "数据é" / "masks")
     assert [pair.name for pair in pairs] == ["图像 ü.png"]
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC"), ("NFD", "NFD")])
+@pytest.mark.parametrize("mask_suffix", ["", "_mäske"])
+def test_names_match_whatever_normal_form_they_are_stored_in(tmp_path: Path, forms: tuple[str, str], mask_suffix: str):
+    image, mask = (unicodedata.normalize(form, "Ümlaut é/Größe å") for form in forms)
+    path = save(tmp_path / "images" / f"{image}.png", TINY)
+    save(tmp_path / "masks" / unicodedata.normalize(forms[1], f"{mask}{mask_suffix}.png"), TINY)
+    (pair,) = match_pairs(tmp_path / "images", tmp_path / "masks", mask_suffix=mask_suffix)
+    assert pair.name == f"{image}.png"
+    assert pair.image == path
+    assert pair.mask.is_file()
+
+
+def test_one_name_in_two_normal_forms_is_one_too_many(tmp_path: Path):
+    for form in ("NFC", "NFD"):
+        save(tmp_path / "images" / unicodedata.normalize(form, "é.png"), TINY)
+    save(tmp_path / "masks" / "é.png", TINY)
+    with pytest.raises(ValueError, match=r"data\.images must hold one file a name"):
+        match_pairs(tmp_path / "images", tmp_path / "masks")
+
+
+def test_linked_files_are_read_through_the_link(tmp_path: Path):
+    save(tmp_path / "elsewhere" / "photo.png", TINY)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "a.png").symlink_to(tmp_path / "elsewhere" / "photo.png")
+    assert [pair.name for pair in find_images(tmp_path / "images", "data.images")] == ["a.png"]
+
+
+@pytest.mark.parametrize("name", ["a.png", "folder"])
+@pytest.mark.parametrize("target", ["nowhere", "."])
+def test_links_that_lead_nowhere_are_named(tmp_path: Path, name: str, target: str):
+    save(tmp_path / "images" / "1.png", TINY)
+    target = name if target == "." else target
+    (tmp_path / "images" / name).symlink_to(target)
+    with pytest.raises(ValueError, match=rf"data\.images must hold files, got the link .*/{name} to {target}, which"):
+        find_images(tmp_path / "images", "data.images")
+
+
+def test_folders_that_may_not_be_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    save(tmp_path / "images" / "secret" / "1.png", TINY)
+    scandir = os.scandir
+
+    def refuse(folder: Path) -> object:
+        if Path(folder).name == "secret":
+            raise PermissionError(13, "Permission denied", str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(ValueError, match=r"data\.images must be readable, got .*/images/secret \(Permission denied\)"):
+        find_images(tmp_path / "images", "data.images")
+
+
+def test_one_folder_for_both_wants_a_mask_suffix(tmp_path: Path):
+    for name in ("a.jpg", "a_mask.png"):
+        save(tmp_path / "set" / name, TINY)
+    (tmp_path / "link").symlink_to(tmp_path / "set")
+    for masks in (tmp_path / "set", tmp_path / "set" / ".." / "set", tmp_path / "link"):
+        with pytest.raises(ValueError, match=r"must be two folders, got .* for both; .*data\.mask_suffix"):
+            match_pairs(tmp_path / "set", masks)
+        assert len(match_pairs(tmp_path / "set", masks, mask_suffix="_mask")) == 1
+
+
+def test_masks_may_lie_in_a_folder_among_the_images(tmp_path: Path):
+    for name in ("a.jpg", "b/c.jpg", "masks/a.png", "masks/b/c.png"):
+        save(tmp_path / name, TINY)
+    pairs = match_pairs(tmp_path, tmp_path / "masks")
+    assert {pair.name: pair.mask for pair in pairs} == {
+        "a.jpg": tmp_path / "masks" / "a.png",
+        "b/c.jpg": tmp_path / "masks" / "b" / "c.png",
+    }
+
+
+def test_masks_that_keep_the_suffix_of_their_image_are_found_by_it(tmp_path: Path):
+    for name in ("images/a.jpg", "masks/a.jpg.png"):
+        save(tmp_path / name, TINY)
+    with pytest.raises(ValueError, match=r"1 images without a mask \(a\).*\(a\.jpg\).*`NAME\.jpg\.png`"):
+        match_pairs(tmp_path / "images", tmp_path / "masks")
+    assert len(match_pairs(tmp_path / "images", tmp_path / "masks", mask_suffix=".jpg")) == 1
+
+
+@pytest.mark.parametrize("suffix", ["_mask.png", "_labels"])
+def test_a_mask_suffix_that_fits_no_file_is_named(tmp_path: Path, suffix: str):
+    for name in ("images/a.jpg", "masks/a_mask.png"):
+        save(tmp_path / name, TINY)
+    with pytest.raises(
+        ValueError, match=rf"data\.mask_suffix must end the names of masks, got '{suffix}', .*example a_mask\.png"
+    ):
+        match_pairs(tmp_path / "images", tmp_path / "masks", mask_suffix=suffix)
 
 
 def test_links_that_lead_back_are_not_followed(tmp_path: Path):

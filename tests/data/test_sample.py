@@ -8,8 +8,8 @@ import pytest
 from drawn_files import save, texture
 
 from src.data import Sample
-from src.data.image_io import image_size, read_image, read_mask
 from src.data.sample import make_pictures
+from src.image_io import image_size, read_image, read_mask
 
 
 @pytest.fixture(scope="module")

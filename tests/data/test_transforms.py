@@ -33,6 +33,25 @@ def test_scale_multiplies_the_resize_limits_and_keeps_the_aspect():
     assert all(width == pytest.approx(1.5 * height, abs=1) for height, width in sizes)
 
 
+@pytest.mark.parametrize("resize", [None, (80, 40)])
+def test_the_scaled_size_is_known_before_the_image(resize: tuple[int, int] | None):
+    settings = RecipeAugmentation(max_class_share=1)
+    vary, sizes = transform(settings, crop=1000, resize=resize), set()
+    for epoch in range(2):
+        for index in range(10):
+            sizes.add(vary.scaled_size((40, 50), epoch, index))
+            pixels, mask = vary(texture((40, 50)), labels((40, 50), [0, 1]), epoch, index)
+            assert vary.scaled_size((40, 50), epoch, index) == mask.shape == pixels.shape[:2]
+    assert len(sizes) > 10
+
+
+def test_an_image_at_a_part_of_its_size_changes_no_draw():
+    vary, mask = transform(RecipeAugmentation(photometric=False), crop=32), labels((80, 100), range(4))
+    for index in range(10):
+        whole, reduced = (vary(np.full((*size, 3), 9, np.uint8), mask, 0, index) for size in ((80, 100), (40, 50)))
+        assert all(np.array_equal(one, other) for one, other in zip(whole, reduced, strict=True))
+
+
 def test_scale_multiplies_the_own_size_without_resize():
     step = RandomScale(Preprocessing(), (2.0, 2.0))
     image, mask = applied(step, texture((30, 41)), labels((30, 41), [0, 1]))

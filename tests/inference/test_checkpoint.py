@@ -4,6 +4,7 @@ import torch
 from src.classes import ClassList
 from src.inference.checkpoint import (
     FORMAT_VERSION,
+    MIGRATIONS,
     SECTION,
     checkpoint_section,
     load_checkpoint,
@@ -47,7 +48,7 @@ def test_what_was_written_is_read(saved, model):
 
 
 def test_the_section_says_its_format(saved):
-    assert read_section(saved())["format_version"] == FORMAT_VERSION
+    assert load_checkpoint(saved())[SECTION]["format_version"] == FORMAT_VERSION
 
 
 def test_names_of_a_compiled_model_are_those_of_the_plain_one(checkpoint, saved, model):
@@ -57,39 +58,9 @@ def test_names_of_a_compiled_model_are_those_of_the_plain_one(checkpoint, saved,
     assert set(read_checkpoint(saved(state_dict=compiled)).state_dict) == set(model.state_dict())
 
 
-def test_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"got .*none\.ckpt, which does not exist; training writes"):
-        read_checkpoint(tmp_path / "none.ckpt")
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_cut_file_is_named(saved, share):
-    path = saved()
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * share)])
-    with pytest.raises(ValueError, match=r"some\.ckpt cannot be read as a checkpoint"):
-        read_checkpoint(path)
-
-
-@pytest.mark.parametrize("content", [b"hello", b"PK\x03\x04 no archive", b"\x80\x02."])
-def test_a_file_that_is_no_checkpoint_is_named(tmp_path, content):
-    (tmp_path / "some.ckpt").write_bytes(content)
-    with pytest.raises(ValueError, match=r"some\.ckpt cannot be read as a checkpoint"):
-        read_checkpoint(tmp_path / "some.ckpt")
-
-
-class Planted:
-    def __reduce__(self):
-        return pytest.fail, ("code in the file ran",)
-
-
-def test_code_in_a_file_is_not_run(saved):
-    with pytest.raises(ValueError, match="cannot be read as a checkpoint"):
-        read_checkpoint(saved(extra=Planted()))
-
-
-def test_checkpoint_of_another_program_is_refused(tmp_path, model):
-    torch.save({"state_dict": model.state_dict()}, tmp_path / "other.ckpt")
+@pytest.mark.parametrize("content", [{"state_dict": {}}, {}, [1, 2], None, {SECTION: 3, "state_dict": {}}])
+def test_checkpoint_of_another_program_is_refused(tmp_path, content):
+    torch.save(content, tmp_path / "other.ckpt")
     with pytest.raises(ValueError, match=r"other\.ckpt must be a checkpoint of this toolkit"):
         read_checkpoint(tmp_path / "other.ckpt")
 
@@ -100,9 +71,133 @@ def test_newer_format_is_refused(checkpoint, saved):
         read_checkpoint(saved(**{SECTION: newer}))
 
 
+@pytest.mark.parametrize("version", [None, 0, -1, True, "1", 1.0])
+def test_a_format_that_never_was_is_refused(checkpoint, saved, version):
+    with pytest.raises(ValueError, match=r"some\.ckpt is damaged: its format version must be a whole number from 1"):
+        read_checkpoint(saved(**{SECTION: checkpoint[SECTION] | {"format_version": version}}))
+
+
+def test_every_older_format_has_a_way_to_the_next():
+    assert sorted(MIGRATIONS) == list(range(1, FORMAT_VERSION))
+
+
+def test_older_formats_are_brought_to_todays_one_after_another(checkpoint, saved, model, monkeypatch):
+    def renamed(old: str, new: str):
+        return lambda found: (
+            found | {SECTION: {new if key == old else key: value for key, value in found[SECTION].items()}}
+        )
+
+    monkeypatch.setattr("src.inference.checkpoint.FORMAT_VERSION", 3)
+    monkeypatch.setitem(MIGRATIONS, 1, renamed("labels", "names"))
+    monkeypatch.setitem(MIGRATIONS, 2, renamed("names", "classes"))
+    section = {"labels" if key == "classes" else key: value for key, value in checkpoint[SECTION].items()}
+    contents = read_checkpoint(saved(**{SECTION: section | {"format_version": 1}}))
+    assert contents.classes.names == ("sky", "tree", "road")
+    assert load_checkpoint(saved(**{SECTION: section}))[SECTION]["format_version"] == 3
+
+
+def test_what_a_release_does_not_know_is_passed_over(checkpoint, saved):
+    assert read_checkpoint(saved(**{SECTION: checkpoint[SECTION] | {"later": 1}}, later=2)).build().num_classes == 3
+
+
 def test_section_without_its_parts_is_refused(checkpoint, saved):
     with pytest.raises(ValueError, match="is damaged: it lacks classes, preprocessing"):
         read_checkpoint(saved(**{SECTION: {"format_version": 1, "model": checkpoint[SECTION]["model"]}}))
+
+
+@pytest.mark.parametrize("key", ["model", "classes", "preprocessing", "task"])
+@pytest.mark.parametrize("value", ["text", 3, [1, 2], {1: 2}])
+def test_a_part_of_another_type_is_refused(checkpoint, saved, key, value):
+    with pytest.raises(ValueError, match=rf"some\.ckpt is damaged: its {key} must be names with values"):
+        read_checkpoint(saved(**{SECTION: checkpoint[SECTION] | {key: value}}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("classes", {}, "KeyError: 'names'"),
+        ("classes", {"names": ["a", "b"], "palette": [[0, 0, 0]] * 2, "ids": ["x", "y"]}, "TypeError"),
+        ("classes", {"names": ["a", "a"], "palette": [[0, 0, 0]] * 2, "ids": [0, 1]}, "must be unique"),
+        ("preprocessing", {"mean": 3}, "TypeError"),
+        ("preprocessing", {"blur": 3}, "unexpected keyword argument 'blur'"),
+        ("preprocessing", {"resize": [0, 0]}, r"preprocessing\.resize must be two sizes"),
+    ],
+)
+def test_values_that_cannot_be_used_are_told_with_the_file(checkpoint, saved, key, value, told):
+    with pytest.raises(ValueError, match=rf"some\.ckpt holds settings that cannot be used .*{told}"):
+        read_checkpoint(saved(**{SECTION: checkpoint[SECTION] | {key: value}}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "KeyError: 'class_path'"),
+        ({"class_path": "torch.nn.Identity", "init_args": {}}, "torch.nn.modules.linear.Identity is no Segmenter"),
+        ({"class_path": "src.models.Segmenter", "init_args": {}}, "KeyError: 'encoder'"),
+        ({"class_path": "os.system", "init_args": {"command": "true"}}, "must be a torch.nn.Module"),
+        ({"class_path": "src.models.Segmenter", "init_args": {"sharpness": 1}}, "got none called sharpness"),
+    ],
+)
+def test_a_model_that_cannot_be_built_is_told_with_the_file(checkpoint, saved, changes, told):
+    contents = read_checkpoint(saved(**{SECTION: checkpoint[SECTION] | {"model": changes}}))
+    with pytest.raises(ValueError, match=rf"some\.ckpt holds settings that cannot be used .*{told}"):
+        contents.build()
+
+
+def test_an_argument_of_a_part_that_a_newer_release_wrote_is_named(checkpoint, saved):
+    checkpoint[SECTION]["model"]["init_args"]["encoder"]["init_args"]["sharpness"] = 1
+    with pytest.raises(ValueError, match=r"some\.ckpt .*SwinTransformer must have .*got none called sharpness"):
+        read_checkpoint(saved()).build()
+
+
+def test_classes_of_another_number_than_the_model_has_are_refused(checkpoint, saved):
+    checkpoint[SECTION]["classes"] = ClassList.from_names("ab").to_dict()
+    with pytest.raises(ValueError, match=r"some\.ckpt is damaged: it names 2 classes for a model of 3"):
+        read_checkpoint(saved()).build()
+
+
+def without(weights: dict) -> None:
+    del weights["model.decoder.conv_seg.bias"]
+
+
+def with_more(weights: dict) -> None:
+    weights["model.decoder.other"] = torch.ones(1)
+
+
+def with_other_shape(weights: dict) -> None:
+    weights["model.decoder.conv_seg.bias"] = torch.ones(9)
+
+
+def with_text(weights: dict) -> None:
+    weights["model.decoder.conv_seg.bias"] = "text"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (without, r"Missing key.*decoder\.conv_seg\.bias"),
+        (with_more, r"Unexpected key.*decoder\.other"),
+        (with_other_shape, r"size mismatch for decoder\.conv_seg\.bias"),
+        (with_text, r"decoder\.conv_seg\.bias"),
+    ],
+)
+def test_weights_of_another_model_are_told_in_words(checkpoint, saved, change, told):
+    change(checkpoint["state_dict"])
+    with pytest.raises(ValueError, match=rf"some\.ckpt must hold the weights of the model .*{told}.*; take another"):
+        read_checkpoint(saved()).build()
+
+
+def test_all_weights_of_another_model_are_told_in_a_line(checkpoint, saved):
+    with pytest.raises(ValueError, match="must hold the weights of the model that it describes") as error:
+        read_checkpoint(saved(state_dict={f"model.other{i}": torch.ones(1) for i in range(1000)})).build()
+    assert len(str(error.value)) < 1000
+    assert "\n" not in str(error.value)
+
+
+def test_weights_that_are_not_numbers_are_refused(checkpoint, saved):
+    checkpoint["state_dict"]["model.decoder.conv_seg.bias"][1] = torch.nan
+    with pytest.raises(ValueError, match=r"some\.ckpt must hold weights that are numbers, got NaN in decoder"):
+        read_checkpoint(saved()).build()
 
 
 def test_part_from_a_missing_package_is_named(checkpoint, saved):
@@ -110,6 +205,13 @@ def test_part_from_a_missing_package_is_named(checkpoint, saved):
     settings["init_args"]["encoder"]["class_path"] = "no_such_package.Encoder"
     with pytest.raises(ImportError, match=r"no_such_package\.Encoder is needed to build this model"):
         read_checkpoint(saved()).build()
+    with pytest.raises(ImportError, match=r"some\.ckpt: no_such_package\.Encoder is needed"):
+        read_section(saved(**{SECTION: checkpoint[SECTION] | {"task": settings}}))
+
+
+def test_a_model_without_a_task_is_told(saved):
+    with pytest.raises(ValueError, match="must be a checkpoint of a task, got a model alone"):
+        read_section(saved())
 
 
 def test_a_loaded_checkpoint_is_whole_and_has_the_names_of_the_plain_model(checkpoint, saved):
@@ -117,7 +219,7 @@ def test_a_loaded_checkpoint_is_whole_and_has_the_names_of_the_plain_model(check
     compiled = {f"_orig_mod.{name}": value for name, value in checkpoint["state_dict"].items()}
     loaded = load_checkpoint(saved(state_dict=compiled))
     assert set(loaded["state_dict"]) == names
-    assert loaded[SECTION] == read_section(saved())
+    assert loaded[SECTION] == checkpoint[SECTION]
     assert loaded["global_step"] == 3
 
 
@@ -130,8 +232,3 @@ def test_weights_are_missed(checkpoint, tmp_path):
     torch.save({SECTION: checkpoint[SECTION]}, tmp_path / "some.ckpt")
     with pytest.raises(ValueError, match="is damaged: it lacks state_dict"):
         load_checkpoint(tmp_path / "some.ckpt")
-
-
-def test_a_folder_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"ckpt_path must be a checkpoint file, got .*, which is a folder; give one"):
-        load_checkpoint(tmp_path)

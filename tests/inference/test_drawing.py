@@ -3,8 +3,8 @@ import pytest
 from PIL import Image
 
 from src.classes import ClassList
-from src.data.image_io import read_mask
 from src.data.labels import LabelEncoder
+from src.image_io import read_mask
 from src.inference.drawing import coloured, mask_image, overlaid, palette_image
 
 PALETTE = ((10, 20, 30), (200, 100, 0))

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from src.callbacks import BestAndLast
 from src.classes import ClassList
 from src.data import ImageFolder, MaskFolder, Sample
+from src.inference.checkpoint import MIGRATIONS, SECTION
 from src.losses import CrossEntropy
 from src.metrics import Scores
 from src.models import FeatureSpec, Segmenter
@@ -238,3 +239,101 @@ def test_files_of_other_programs_are_refused(tmp_path):
     torch.save({"state_dict": {}}, tmp_path / "other.ckpt")
     with pytest.raises(ValueError, match=r"other\.ckpt must be a checkpoint of this toolkit"):
         SemanticSegmentation.load_from_checkpoint(tmp_path / "other.ckpt")
+
+
+@pytest.fixture
+def trained(task, sample, tmp_path):
+    trainer = make_trainer(max_steps=1, limit_val_batches=0)
+    trainer.fit(task, sample)
+    trainer.save_checkpoint(tmp_path / "a.ckpt")
+    return tmp_path / "a.ckpt"
+
+
+def test_a_checkpoint_is_as_large_as_weights_and_optimizer_state(trained, task):
+    weights = sum(value.numel() * value.element_size() for value in task.state_dict().values())
+    moments = 2 * sum(parameter.numel() * parameter.element_size() for parameter in task.parameters())
+    overhead = 1000 * (len(task.state_dict()) + 2 * len(list(task.parameters()))) + 100_000
+    assert 0 < trained.stat().st_size - weights - moments < overhead
+
+
+def resumed(task, sample, path, changed) -> None:
+    torch.save(changed(torch.load(path, weights_only=True)), path)
+    make_trainer(max_steps=2, limit_val_batches=0).fit(task, sample, ckpt_path=path, weights_only=True)
+
+
+def without_bias(checkpoint):
+    del checkpoint["state_dict"]["model.decoder.conv_seg.bias"]
+    return checkpoint
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (
+            lambda found: {key: found[key] for key in found if key != SECTION},
+            r"a\.ckpt must be a checkpoint of this tool",
+        ),
+        (lambda found: found | {SECTION: found[SECTION] | {"format_version": 99}}, r"a\.ckpt .*got 99; update"),
+        (lambda found: found | {SECTION: found[SECTION] | {"classes": None}}, r"a\.ckpt is damaged: it lacks classes"),
+        (without_bias, r"a\.ckpt must hold the weights .*Missing key.*decoder\.conv_seg\.bias"),
+    ],
+)
+def test_a_run_does_not_go_on_from_what_is_no_checkpoint_of_its_model(task, sample, trained, changed, told):
+    with pytest.raises(ValueError, match=told):
+        resumed(task, sample, trained, changed)
+
+
+@pytest.mark.parametrize("turned", [lambda names: names[::-1], lambda names: ["cloud", *names[1:]]])
+def test_a_run_does_not_go_on_with_the_same_number_of_other_classes(task, sample, trained, turned):
+    def changed(found):
+        classes = found[SECTION]["classes"]
+        return found | {SECTION: found[SECTION] | {"classes": classes | {"names": turned(classes["names"])}}}
+
+    with pytest.raises(ValueError, match=r"the model has 8, the data have 8; class 0 is '\w+' there and 'sky' here"):
+        resumed(task, sample, trained, changed)
+
+
+def test_a_run_goes_on_though_the_files_of_the_data_hold_other_ids(task, sample, trained):
+    def changed(found):
+        classes = found[SECTION]["classes"]
+        return found | {SECTION: found[SECTION] | {"classes": classes | {"ids": list(range(50, 58))}}}
+
+    resumed(task, sample, trained, changed)
+
+
+def test_a_run_goes_on_from_an_older_format(task, sample, trained, monkeypatch):
+    def migrated(found):
+        section = found[SECTION] | {"classes": found[SECTION]["labels"]}
+        return found | {SECTION: section, "state_dict": {f"model.{k}": v for k, v in found["state_dict"].items()}}
+
+    def older(found):
+        section = {"labels" if key == "classes" else key: value for key, value in found[SECTION].items()}
+        weights = {key.removeprefix("model."): value for key, value in found["state_dict"].items()}
+        return found | {SECTION: section, "state_dict": weights}
+
+    monkeypatch.setattr("src.inference.checkpoint.FORMAT_VERSION", 2)
+    monkeypatch.setitem(MIGRATIONS, 1, migrated)
+    resumed(task, sample, trained, older)
+
+
+def test_a_checkpoint_of_another_class_of_task_is_refused(trained):
+    class Other(SemanticSegmentation):
+        pass
+
+    with pytest.raises(ValueError, match=r"a\.ckpt .*SemanticSegmentation is no Other"):
+        Other.load_from_checkpoint(trained)
+
+
+def test_a_setting_that_a_newer_release_wrote_is_named(trained):
+    found = torch.load(trained, weights_only=True)
+    found[SECTION]["task"]["init_args"]["sharpness"] = 3
+    torch.save(found, trained)
+    with pytest.raises(ValueError, match=r"a\.ckpt .*SemanticSegmentation .*got none called sharpness"):
+        SemanticSegmentation.load_from_checkpoint(trained)
+
+
+def test_data_with_the_same_classes_in_another_order_are_refused(task, tmp_path):
+    folders = folder_of(tmp_path, [(np.zeros((9, 9, 3), np.uint8), np.zeros((9, 9), np.uint8))] * 2)
+    Path(folders["classes"]).write_text("\n".join(task.classes.names[::-1]))
+    with pytest.raises(ValueError, match="the model has 8, the data have 8; class 0 is 'sky' there and 'fence' here"):
+        make_trainer().validate(task, MaskFolder(**folders, num_workers=0))

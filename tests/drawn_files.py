@@ -9,7 +9,7 @@ from PIL import Image
 
 from src.data.pairs import Pair
 
-REAL_DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
+REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def save(path: Path, pixels: np.ndarray, mode: str | None = None, **options: Any) -> Path:

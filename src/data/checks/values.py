@@ -1,0 +1,58 @@
+"""Values in masks that are neither ids of classes nor ignored."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+from src.data.checks.facts import MaskFacts, Scan
+from src.data.checks.finding import Finding, listed
+from src.data.labels import LabelEncoder
+from src.data.source import Source
+
+
+def unknown_values(scan: Scan, sources: Sequence[Source]) -> Iterator[Finding]:
+    """An error for each data set with such values: which, how often, where, and what may be meant.
+
+    Args:
+        scan: masks of one split.
+        sources: what values mean; each mask says which of them is its own.
+    """
+    for index, source in enumerate(sources):
+        if source.encoder is None:
+            continue
+        known = {*source.encoder.indices, *source.encoder.ignored_ids}
+        masks = [mask for mask in scan.masks if mask.source == index]
+        wrong = [mask for mask in masks if mask.pixels.keys() - known]
+        if wrong:
+            counts = _counted(wrong)
+            unknown = sorted(counts.keys() - known)
+            yield Finding(
+                "error",
+                f"masks must hold {source.encoder.allowed}, got "
+                f"{listed([f'{value} ({counts[value]} pixels)' for value in unknown])} in {len(wrong)} of "
+                f"{scan.looked_at}: {listed([mask.path for mask in wrong])}; "
+                f"{_remedy(source.encoder, unknown, _counted(masks))}.",
+            )
+
+
+def _counted(masks: Sequence[MaskFacts]) -> Counter[int]:
+    total: Counter[int] = Counter()
+    for mask in masks:
+        total.update(mask.pixels)
+    return total
+
+
+def _remedy(encoder: LabelEncoder, unknown: Sequence[int], found: Collection[int]) -> str:
+    ids = encoder.classes.ids
+    free = next((class_id for class_id in ids if class_id not in found), None)
+    if unknown == [255] and free is not None and {*found} == {0, 255}:
+        return f'masks of 0 and 255 want --data.mapping "{{255: {free}}}", which makes 255 the class of id {free}'
+    if unknown == [1] and ids == (0, 255) and 255 not in found:
+        return 'masks of 0 and 1 want --data.mapping "{1: 255}" or the ids 0 and 1 in data.classes'
+    if unknown == [len(ids)] and sorted(ids) == list(range(len(ids))) and not encoder.reduce_zero_label:
+        return (
+            f"if 0 means unlabelled and classes begin at 1, give --data.reduce_zero_label true; else add "
+            f"{unknown[0]} to data.classes, data.mapping or data.ignored_ids"
+        )
+    if unknown == [0]:
+        return "if 0 means unlabelled, add it to data.ignored_ids; else add it to data.classes or data.mapping"
+    return "add the values to data.classes, data.mapping or data.ignored_ids"

@@ -1,0 +1,285 @@
+"""Fetching a large file over HTTP: what has arrived is kept, and only a whole file gets its name."""
+
+import hashlib
+import http.client
+import io
+import json
+import re
+import shutil
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+_CHUNK = 1 << 20
+_GIB = 1 << 30
+_LONGEST_PAUSE = 60
+_QUIET_SECONDS = 30
+_TRY_AGAIN = (408, 425, 429, 500, 502, 503, 504)
+
+
+def download(
+    url: str, path: Path, sha256: str | None = None, tries: int = 5, timeout: float = 30, pause: float = 1
+) -> None:
+    """Fetches ``url`` to ``path``, unless that file is there.
+
+    Bytes go to ``<path>.part`` first. Another try, or a later call, continues there where the server says by ETag or
+    Last-Modified that its file is still the same, and else starts anew.
+
+    Args:
+        url: address of the file, http or https.
+        path: where the file belongs; its folder is made where there is none.
+        sha256: the SHA-256 that the file must have, in hexadecimal; None takes any file.
+        tries: how many tries may fail in a row without getting further than those before.
+        timeout: seconds after which a silent server counts as a broken connection.
+        pause: seconds before the second try, doubled before each one after it.
+
+    Raises:
+        ValueError: the address is wrong, the server does not give the whole file, the disk has no room, or the file is
+            not the expected one.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"url must begin with http:// or https://, got {url}; give the address of the file.")
+    if path.exists():
+        _check_sum(path, sha256, f"{path} is not the file that is meant; remove it")
+        return
+    with one_at_a_time(path):
+        if path.exists():
+            return
+        part = _Part(url, path)
+        _fetch(part, tries, timeout, pause)
+        try:
+            _check_sum(part.path, sha256, f"{url} gives another file; check the address")
+        except ValueError:
+            part.forget()
+            raise
+        part.path.replace(path)
+        part.record.unlink(missing_ok=True)
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Keeps other processes that would make the same file or folder waiting.
+
+    Args:
+        path: what is made; its folder is made where there is none, and the lock stands in it.
+
+    Raises:
+        ValueError: the folder cannot be written to.
+    """
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        print(f"another process makes {path}; waiting for it", file=sys.stderr)
+        lock.acquire()
+    except OSError as error:
+        raise ValueError(
+            f"{path.parent.absolute()} must be a folder to write to, got {error.strerror}; choose another."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+class _BrokenError(Exception):
+    """This try has failed, the next may not."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What has arrived of a file, and beside it a record of which file that was."""
+
+    url: str
+    target: Path
+
+    @property
+    def path(self) -> Path:
+        return self.target.with_name(f"{self.target.name}.part")
+
+    @property
+    def record(self) -> Path:
+        return self.target.with_name(f"{self.target.name}.part.json")
+
+    @property
+    def by_hand(self) -> str:
+        return f"or fetch it by hand and save it as {self.target.absolute()}"
+
+    def size(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def version(self) -> dict[str, Any] | None:
+        """Mark and length of the file that the bytes belong to; None where they cannot be continued."""
+        try:
+            version = json.loads(self.record.read_text())
+            return version if version["url"] == self.url and version["mark"] and self.path.exists() else None
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def begin(self, mark: str | None, length: int | None) -> None:
+        self.forget()
+        self.record.write_text(json.dumps({"url": self.url, "mark": mark, "length": length}))
+
+    def forget(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self.record.unlink(missing_ok=True)
+
+
+def _fetch(part: _Part, tries: int, timeout: float, pause: float) -> None:
+    furthest, failures = part.size(), 0
+    while True:
+        try:
+            return _try_once(part, timeout)
+        except _BrokenError as error:
+            size = part.size()
+            failures = 1 if size > furthest else failures + 1
+            furthest = max(furthest, size)
+            if failures >= tries:
+                raise ValueError(
+                    f"{part.url} cannot be fetched ({error}; {tries} tries); try again later, {part.by_hand}."
+                ) from error
+        time.sleep(min(pause * 2 ** (failures - 1), _LONGEST_PAUSE))
+
+
+def _try_once(part: _Part, timeout: float) -> None:
+    version, have = part.version(), part.size()
+    if version and have == version["length"]:
+        return
+    headers = {"User-Agent": "swin-upernet-lightning", "Accept-Encoding": "identity"}
+    if version and have:
+        headers |= {"Range": f"bytes={have}-", "If-Range": version["mark"]}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(part.url, headers=headers), timeout=timeout) as response:
+            if response.status == 206:
+                length = _length_of_rest(response, part, version)
+            else:
+                have, length = 0, response.length
+                part.begin(_mark(response), length)
+            _receive(response, part, have, length)
+    except urllib.error.HTTPError as error:
+        if error.code == 416:
+            part.forget()
+        elif error.code not in _TRY_AGAIN:
+            raise ValueError(
+                f"{part.url} cannot be fetched: the server answers {error.code} {error.reason}; check the address, "
+                f"{part.by_hand}."
+            ) from error
+        raise _BrokenError(f"the server answers {error.code} {error.reason}") from error
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, socket.gaierror) and reason.errno != socket.EAI_AGAIN:
+            raise ValueError(
+                f"{part.url} cannot be reached ({reason.strerror}); check the address and the connection, "
+                f"{part.by_hand}."
+            ) from error
+        raise _BrokenError(str(reason) or type(reason).__name__) from error
+
+
+def _mark(response: http.client.HTTPResponse) -> str | None:
+    """What tells this version of a file from others, in the form that ``If-Range`` takes: no weak ETag."""
+    etag = response.headers["ETag"]
+    return etag if etag and not etag.startswith("W/") else response.headers["Last-Modified"]
+
+
+def _length_of_rest(response: http.client.HTTPResponse, part: _Part, version: dict[str, Any] | None) -> int | None:
+    """Length of the whole file, once the answer is known to be the rest of the same one."""
+    span = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers["Content-Range"] or "")
+    same = version and span and _mark(response) in (None, version["mark"]) and int(span[1]) == part.size()
+    if not version or not span or not same or span[2] not in ("*", str(version["length"])):
+        part.forget()
+        raise _BrokenError("the file has changed on the server")
+    length: int | None = version["length"]
+    return length
+
+
+def _receive(response: http.client.HTTPResponse, part: _Part, have: int, length: int | None) -> None:
+    _check_room(part.target, None if length is None else length - have)
+    response.length = None  # else http.client hides what a server sends beyond the length that it promised
+    with part.path.open("ab" if have else "wb", buffering=0) as file, _progress(part, have, length) as advance:
+        while chunk := _next_chunk(response, have == length):
+            have += _written(file, chunk, part)
+            advance(have)
+            if length is not None and have > length:
+                part.forget()
+                raise ValueError(
+                    f"{part.url} cannot be fetched: the server promised {length} bytes and sends more; try again "
+                    f"later, {part.by_hand}."
+                )
+    if length is not None and have < length:
+        raise _BrokenError(f"the connection ended after {have} of {length} bytes")
+
+
+def _next_chunk(response: http.client.HTTPResponse, complete: bool) -> bytes:
+    try:
+        return response.read1(_CHUNK)
+    except OSError:
+        if complete:  # the server holds the line although it was asked to close it
+            return b""
+        raise
+
+
+def _written(file: io.FileIO, chunk: bytes, part: _Part) -> int:
+    rest = memoryview(chunk)
+    try:
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError as error:
+        raise ValueError(
+            f"{part.path.absolute()} cannot be written ({error.strerror}); make room and start again: what has arrived "
+            f"is kept."
+        ) from error
+    return len(chunk)
+
+
+def _check_room(path: Path, needed: int | None) -> None:
+    free = shutil.disk_usage(path.parent).free
+    if needed is not None and needed > free:
+        raise ValueError(
+            f"{path.parent.absolute()} must have room for {path.name}, got {free / _GIB:.2f} GiB free of "
+            f"{needed / _GIB:.2f} GiB needed; make room, or choose another folder."
+        )
+
+
+def _check_sum(path: Path, sha256: str | None, blame: str) -> None:
+    if sha256 is None:
+        return
+    with path.open("rb") as file:
+        got = hashlib.file_digest(file, "sha256").hexdigest()
+    if got != sha256.lower():
+        raise ValueError(f"{blame}; SHA-256 must be {sha256.lower()}, got {got}.")
+
+
+@contextmanager
+def _progress(part: _Part, have: int, length: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, and a line now and then elsewhere."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        with Progress(part.target.name, *columns, console=console) as bar:
+            task = bar.add_task("", total=length, completed=have)
+            yield lambda now: bar.update(task, completed=now)
+        return
+    size = "" if length is None else f" of {decimal(length)}"
+    said = float(-_QUIET_SECONDS)
+
+    def say(now: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= _QUIET_SECONDS:
+            said = time.monotonic()
+            print(f"{part.url}: {decimal(now)}{size}", file=sys.stderr)
+
+    say(have)
+    yield say

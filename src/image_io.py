@@ -1,0 +1,197 @@
+"""Reading image and mask files: pixels as they are seen, masks as the numbers that are stored.
+
+Of a file with several pictures, such as an animation, the first is read; a TIFF with several pages of one size is a
+stack and refused.
+"""
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from PIL import ExifTags, Image, ImageOps
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+"""The files that are taken for images, in small letters."""
+
+_MODES = {1: "L", 3: "RGB"}
+_DEEP_MODES = ("I", "F")
+_STRETCHED = {"L;2": 85, "L;4": 17}
+"""Pillow multiplies the values of grey PNGs of 2 and 4 bits up to 255."""
+_GUARD = threading.Lock()
+"""Pillow's limit is one for the whole process."""
+
+
+def read_image(
+    path: str | Path, channels: int = 3, max_pixels: int | None = None, least: tuple[int, int] | None = None
+) -> np.ndarray:
+    """The pixels of an image file ``(H, W, C)`` uint8, turned upright as its EXIF tag says, transparency dropped.
+
+    Args:
+        path: the file.
+        channels: 3 for red, green, blue; 1 for grey.
+        max_pixels: most pixels that a file may have; None means what Pillow allows.
+        least: height and width in pixels, turned upright, that are enough: a JPEG of at least twice this size is
+            decoded at a half, a quarter or an eighth, never below it. None decodes at full size.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file cannot be decoded, is too large, or has more than 8 bits a channel, or ``channels`` is
+            neither 1 nor 3.
+    """
+    if channels not in _MODES:
+        raise ValueError(f"channels must be 1 or 3, got {channels}; give preprocessing.mean one or three numbers.")
+    with _opened(path, max_pixels) as image:
+        raw_mode = _raw_mode(image)
+        if least is not None:
+            image.draft(None, least if _lies(image) else least[::-1])
+        pixels = None if _is_deep(image) else picture_pixels(image, channels)
+    if pixels is None:
+        raise ValueError(
+            f"image must have 8 bits a channel, got mode {raw_mode} in {path}; convert it to 8 bits first."
+        )
+    return pixels
+
+
+def picture_pixels(picture: Image.Image, channels: int = 3) -> np.ndarray:
+    """The pixels of a Pillow picture ``(H, W, C)`` uint8, turned upright as its EXIF tag says, transparency dropped.
+
+    Args:
+        picture: the picture, of 8 bits a channel.
+        channels: 3 for red, green, blue; 1 for grey.
+
+    Raises:
+        ValueError: the picture has more than 8 bits a channel, or ``channels`` is neither 1 nor 3.
+    """
+    if channels not in _MODES:
+        raise ValueError(f"channels must be 1 or 3 for a picture, got {channels}; give an array instead.")
+    if _is_deep(picture):
+        raise ValueError(
+            f"image must have 8 bits a channel, got a picture of mode {_raw_mode(picture)}; convert it to 8 bits first."
+        )
+    upright = ImageOps.exif_transpose(picture)
+    upright.info.pop("transparency", None)  # else Pillow warns that it is dropped
+    pixels = np.asarray(upright.convert(_MODES[channels]))
+    return pixels if pixels.ndim == 3 else pixels[:, :, None]
+
+
+def read_mask(path: str | Path, max_pixels: int | None = None) -> np.ndarray:
+    """The numbers that a mask file stores, ``(H, W)`` of uint8, uint16 or int32, turned upright as its EXIF tag says.
+
+    Palette files give their indices, not their colours; three equal channels give one of them.
+
+    Args:
+        path: the file.
+        max_pixels: most pixels that a file may have; None means what Pillow allows.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file cannot be decoded, is too large, is JPEG, or does not hold one number a pixel.
+    """
+    with _opened(path, max_pixels) as image:
+        raw_mode = _raw_mode(image)
+        ids = np.asarray(ImageOps.exif_transpose(image))
+        mode, lossy = image.mode, image.format in ("JPEG", "MPO")
+    if lossy:
+        raise ValueError(
+            f"mask must be stored without loss, got JPEG with {len(np.unique(ids))} distinct values in {path}; JPEG "
+            f"changes values near edges, so export the masks again as PNG."
+        )
+    if mode == "RGB" and ";16" not in raw_mode and (ids == ids[:, :, :1]).all():
+        return ids[:, :, 0].copy()
+    if mode == "1":
+        return ids.astype(np.uint8)
+    if mode in ("L", "P"):
+        return ids // _STRETCHED.get(raw_mode, 1)
+    if mode.startswith("I"):
+        return ids.astype(ids.dtype.newbyteorder("="))
+    raise ValueError(
+        f"mask must store one class id a pixel (modes L, P, 1, I, I;16, or RGB with equal channels), got mode "
+        f"{raw_mode} in {path}; export it as an indexed or grey PNG."
+    )
+
+
+def image_size(path: str | Path, max_pixels: int | None = None) -> tuple[int, int]:
+    """Height and width in pixels of an image turned upright, read from the head of the file without decoding it.
+
+    Args:
+        path: the file.
+        max_pixels: most pixels that a file may have; None means what Pillow allows.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is not an image or too large.
+    """
+    with _opened(path, max_pixels) as image:
+        return (image.width, image.height) if _lies(image) else (image.height, image.width)
+
+
+@contextmanager
+def _opened(path: str | Path, max_pixels: int | None) -> Iterator[Image.Image]:
+    """The file, open; whatever goes wrong inside is said to be the file's fault."""
+    try:
+        with _limited(max_pixels), Image.open(path) as image:
+            if image.format == "TIFF" and _is_stack(image):
+                raise ValueError("it is a stack of pages of one size; save each page as a file of its own")
+            yield image
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{path} does not exist; it was moved or removed, or is a link that leads nowhere."
+        ) from error
+    except IsADirectoryError as error:
+        raise ValueError(f"{path} must be an image file, got a folder; give the files in it.") from error
+    except Image.DecompressionBombError as error:
+        raise ValueError(
+            f"{path} is larger than data.max_image_pixels ({str(error).partition(',')[0]}); raise it if you trust "
+            f"the file."
+        ) from error
+    except (OSError, SyntaxError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read as an image ({error}); replace or remove the file.") from error
+
+
+@contextmanager
+def _limited(max_pixels: int | None) -> Iterator[None]:
+    """Pillow's own guard, which refuses above twice its limit and warns above its limit, without the warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        if max_pixels is None:
+            yield
+            return
+        with _GUARD:
+            before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, Fraction(max_pixels, 2)  # type: ignore[assignment]
+            try:
+                yield
+            finally:
+                Image.MAX_IMAGE_PIXELS = before
+
+
+def _is_stack(image: Image.Image) -> bool:
+    """Whether the second page is as large as the first; smaller copies of a picture are no stack."""
+    if getattr(image, "n_frames", 1) == 1:
+        return False
+    first = image.size
+    image.seek(1)
+    second = image.size
+    image.seek(0)
+    return first == second
+
+
+def _is_deep(image: Image.Image) -> bool:
+    return image.mode.startswith(_DEEP_MODES) or ";16" in _raw_mode(image)
+
+
+def _lies(image: Image.Image) -> bool:
+    """Whether the tag turns the picture by a quarter; Pillow has turned a TIFF by itself."""
+    tags = Image.Image.getexif(image)  # the method of PNG files decodes the pixels first
+    return image.format != "TIFF" and tags.get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
+
+
+def _raw_mode(image: Image.Image) -> str:
+    """How the file itself stores a pixel, for example ``L;4``, where the decoder says so."""
+    tiles = getattr(image, "tile", [])
+    arguments = tiles[0].args if tiles else None
+    raw_mode = arguments[0] if isinstance(arguments, tuple) and arguments else arguments
+    return raw_mode if isinstance(raw_mode, str) else image.mode

@@ -1,0 +1,90 @@
+"""Building again what a checkpoint describes, with a plain answer where that fails."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import Tensor, nn
+
+from src.models.settings import Settings, build, class_path
+
+T = TypeVar("T")
+
+_SHOWN = 3
+
+
+def built(settings: Settings, kind: type[T], path: str | Path, **overrides: Any) -> T:
+    """What settings in a checkpoint describe.
+
+    Args:
+        settings: class path and arguments.
+        kind: the class of which it must be.
+        path: the file, for errors.
+        **overrides: arguments that replace recorded ones.
+
+    Raises:
+        ImportError: a class comes from a package that is not installed.
+        ValueError: the settings are damaged or of another release.
+    """
+    with usable(path):
+        made = build(settings, **overrides)
+        if not isinstance(made, kind):
+            raise ValueError(f"{class_path(type(made))} is no {kind.__name__}")
+        return made
+
+
+@contextmanager
+def usable(path: str | Path) -> Iterator[None]:
+    """Names the checkpoint in what goes wrong with a part of it.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ImportError: a class in it comes from a package that is not installed.
+        ValueError: its values are damaged or of another release.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f"{path}: {error}") from error
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError) as error:
+        raise ValueError(
+            f"{path} holds settings that cannot be used ({type(error).__name__}: {error}); it is damaged, or of "
+            f"another release of the toolkit or of a package that it names: take another checkpoint, or that release."
+        ) from error
+
+
+def load_weights(module: nn.Module, weights: Mapping[str, Any], path: str | Path) -> None:
+    """Puts all weights of a checkpoint into a module.
+
+    Args:
+        module: what was built from the checkpoint's settings.
+        weights: its ``state_dict``.
+        path: the file, for errors.
+
+    Raises:
+        ValueError: weights are missing, left over, of another shape, or not numbers.
+    """
+    if damaged := [name for name, value in weights.items() if isinstance(value, Tensor) and _has_nan(value)]:
+        raise ValueError(
+            f"{path} must hold weights that are numbers, got NaN in {_shortened(damaged)}; its training had diverged: "
+            f"take an earlier checkpoint."
+        )
+    try:
+        module.load_state_dict(weights)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        lines = [line.strip()[:200] for line in str(error).splitlines()]
+        raise ValueError(
+            f"{path} must hold the weights of the model that it describes, got others ({_shortened(lines[1:] or lines)}"
+            f"); take another checkpoint, or the release that wrote this one."
+        ) from error
+
+
+def _has_nan(value: Tensor) -> bool:
+    return value.is_floating_point() and value.device.type != "meta" and bool(value.isnan().any())
+
+
+def _shortened(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -1,0 +1,58 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from src.cli.checkpoints import find_checkpoint
+
+
+@pytest.fixture(autouse=True)
+def runs():
+    """Three runs of two names, the newest last; the newest of all has no best checkpoint."""
+    files = [
+        "runs/a/1/best.ckpt",
+        "runs/a/1/last.ckpt",
+        "runs/a/2/best.ckpt",
+        "runs/a/2/last.ckpt",
+        "runs/b/3/last.ckpt",
+    ]
+    for time, name in enumerate(files, start=1):
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (time, time))
+
+
+@pytest.mark.parametrize(
+    ("told", "subcommand", "name", "found"),
+    [
+        ("runs/a/1/best.ckpt", "fit", None, "runs/a/1/best.ckpt"),
+        ("runs/a/1", "fit", None, "runs/a/1/last.ckpt"),
+        ("runs/a/1/", "predict", None, "runs/a/1/best.ckpt"),
+        ("runs/a", "fit", "b", "runs/a/2/last.ckpt"),
+        ("runs/a", "validate", "b", "runs/a/2/best.ckpt"),
+        ("runs/b", "test", None, "runs/b/3/last.ckpt"),
+        ("runs", "test", None, "runs/b/3/last.ckpt"),
+        ("best", "predict", None, "runs/a/2/best.ckpt"),
+        ("last", "predict", None, "runs/b/3/last.ckpt"),
+        ("last", "fit", "a", "runs/a/2/last.ckpt"),
+        ("best", "fit", "b", "runs/a/2/best.ckpt"),
+        ("best", "validate", "unheard", "runs/a/2/best.ckpt"),
+    ],
+)
+def test_a_word_or_a_folder_stands_for_a_checkpoint_of_the_newest_run(told, subcommand, name, found):
+    assert find_checkpoint(told, subcommand, "runs", name) == found
+
+
+@pytest.mark.parametrize("told", ["no.ckpt", "hpc", "registry", "runs/a/3"])
+def test_what_does_not_exist_is_answered_with_what_there_is(told):
+    with pytest.raises(FileNotFoundError, match=rf"got {told}, which does not exist; there are: runs/a/1/best.ckpt, "):
+        find_checkpoint(told, "predict", "runs", None)
+
+
+def test_a_folder_without_a_checkpoint_is_answered_with_what_there_is():
+    Path("runs/b/3/last.ckpt").rename("runs/b/3/best.ckpt")
+    with pytest.raises(FileNotFoundError, match=r"got runs/b, and runs/b holds no last.ckpt; there are: "):
+        find_checkpoint("runs/b", "fit", "runs", None)
+    with pytest.raises(FileNotFoundError, match=r"got best, and empty holds no best.ckpt; there is none in empty"):
+        find_checkpoint("best", "fit", "empty", "a")

@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+
+def files(pattern: str) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in Path().glob(pattern)}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--trainer.default_root_dir=out"],
+        ["--trainer.default_root_dir=out", "--trainer.logger=false"],
+        [
+            "--runs=out",
+            "--trainer.logger=lightning.pytorch.loggers.CSVLogger",
+            "--trainer.logger.save_dir=logs",
+            "--trainer.logger.version=mine",
+        ],
+    ],
+)
+def test_a_second_run_leaves_the_first_as_it_is(fit, flags):
+    first = fit(*flags)
+    before = files("out/**/*.yaml") | files("out/**/*.ckpt")
+    assert {Path(name).name for name in before} >= {"config.yaml", "best.ckpt", "last.ckpt"}
+    fit(*flags, "--trainer.max_steps=1")
+    resumed = fit(*flags, "--ckpt_path", "out", "--trainer.max_steps=3")
+    assert (first.trainer.global_step, resumed.trainer.global_step) == (2, 3)
+    after = files("out/**/*.yaml") | files("out/**/*.ckpt")
+    assert {name: after[name] for name in before} == before
+    configs = [name for name in after if name.endswith("config.yaml")]
+    assert sorted(yaml.safe_load(after[name])["trainer"]["max_steps"] for name in configs) == [1, 2, 3]
+    assert {Path(name).parent.parent for name in configs} == {Path("out/tiny")}
+
+
+def test_the_config_is_there_before_the_first_step(fit):
+    with pytest.raises(ValueError, match="the loss must be finite"):
+        fit("--model.optimizer.lr=1e30", "--model.optimizer.warmup=0", "--trainer.max_steps=6")
+    assert len(list(Path("runs/tiny").glob("*/config.yaml"))) == 1

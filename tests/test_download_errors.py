@@ -1,0 +1,112 @@
+import resource
+import shutil
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from file_server import CONTENT, FileServer, breaking, fetch, names
+
+from src.download import download, one_at_a_time
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    server = FileServer()
+    yield server
+    server.stop()
+
+
+def test_fewer_bytes_than_promised_are_not_taken_for_the_file(server: FileServer, tmp_path: Path):
+    server.behave = lambda handler, number: server.answer(handler, promised=400_000) or True
+    with pytest.raises(ValueError, match="300000 of 400000 bytes"):
+        fetch(server, tmp_path / "set.zip", tries=1)
+    with pytest.raises(ValueError, match="3 tries"):
+        fetch(server, tmp_path / "set.zip", tries=3)
+    assert not (tmp_path / "set.zip").exists()
+
+
+def test_more_bytes_than_promised_are_not_taken_for_the_file(server: FileServer, tmp_path: Path):
+    server.behave = lambda handler, number: server.answer(handler, promised=200_000) or True
+    with pytest.raises(ValueError, match="promised 200000 bytes and sends more"):
+        fetch(server, tmp_path / "set.zip")
+    assert names(tmp_path) == []
+
+
+def test_an_absent_file_is_said_at_once(server: FileServer, tmp_path: Path):
+    server.behave = lambda handler, number: handler.send_error(404) or True
+    with pytest.raises(ValueError, match=rf"{server.url} .*answers 404 Not Found.*by hand.*{tmp_path}/set\.zip"):
+        fetch(server, tmp_path / "set.zip")
+    assert len(server.requests) == 1
+
+
+def test_a_busy_server_is_asked_again(server: FileServer, tmp_path: Path):
+    server.behave = lambda handler, number: number < 3 and (handler.send_error(503) or True)
+    fetch(server, tmp_path / "set.zip")
+    assert (tmp_path / "set.zip").read_bytes() == CONTENT
+    server.behave = lambda handler, number: handler.send_error(503) or True
+    with pytest.raises(ValueError, match="answers 503"):
+        fetch(server, tmp_path / "other.zip", tries=2)
+
+
+def test_an_unknown_host_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def unknown(*arguments: object, **options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(ValueError, match=r"http://nowhere\.invalid/a\.zip cannot be reached \(Name.*by hand"):
+        download("http://nowhere.invalid/a.zip", tmp_path / "a.zip", pause=60)
+
+
+@pytest.mark.parametrize("url", ["ftp://host/a.zip", "file:///etc/passwd", "a.zip", ""])
+def test_other_addresses_are_refused(tmp_path: Path, url: str):
+    with pytest.raises(ValueError, match="url must begin with http"):
+        download(url, tmp_path / "a.zip")
+
+
+def test_room_is_looked_for_before_the_first_byte(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    breaking(server, 100_000, times=1)
+    with pytest.raises(ValueError, match="1 tries"):
+        fetch(server, tmp_path / "set.zip", tries=1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=199_999))
+    with pytest.raises(ValueError, match=r"room for set\.zip, got 0\.00 GiB free of 0\.00 GiB needed"):
+        fetch(server, tmp_path / "set.zip")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=200_000))
+    fetch(server, tmp_path / "set.zip")
+    assert (tmp_path / "set.zip").read_bytes() == CONTENT
+
+
+def test_a_disk_that_fills_up_keeps_what_has_arrived(server: FileServer, tmp_path: Path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, before[1]))
+    try:
+        with pytest.raises(ValueError, match=r"set\.zip\.part cannot be written \(File too large\).*is kept"):
+            fetch(server, tmp_path / "set.zip")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    fetch(server, tmp_path / "set.zip")
+    assert server.requests == [None, "bytes=150000-"]
+    assert (tmp_path / "set.zip").read_bytes() == CONTENT
+
+
+def test_another_file_than_the_expected_is_refused(server: FileServer, tmp_path: Path):
+    with pytest.raises(ValueError, match=rf"another file.*SHA-256 must be {'0' * 64}, got [1-9a-f]"):
+        fetch(server, tmp_path / "set.zip", sha256="0" * 64)
+    assert names(tmp_path) == []
+    (tmp_path / "set.zip").write_bytes(b"mine")
+    with pytest.raises(ValueError, match=r"set\.zip is not the file that is meant; remove it; SHA-256 must be 0"):
+        fetch(server, tmp_path / "set.zip", sha256="0" * 64)
+    assert (tmp_path / "set.zip").read_bytes() == b"mine"
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(ValueError, match=rf"{tmp_path}/file must be a folder to write to, got .*; choose another"),
+        one_at_a_time(tmp_path / "file" / "set.zip"),
+    ):
+        pass
