@@ -242,7 +242,7 @@ def test_absent_and_empty_files_are_named(tmp_path: Path, read: Callable):
     with pytest.raises(ValueError, match=r"empty\.png cannot be read"):
         read(tmp_path / "empty.png")
     (tmp_path / "folder.png").mkdir()
-    with pytest.raises(ValueError, match=r"folder\.png cannot be read"):
+    with pytest.raises(ValueError, match=r"folder\.png must be an image file, got a folder"):
         read(tmp_path / "folder.png")
 
 

@@ -18,6 +18,8 @@ UNHELPFUL = (
     ".*exists and is not empty",  # the run's folder holds the config that was just written, nothing else
     ".*callbacks used to create the checkpoint need to be provided",  # scoring and predicting write no checkpoints
     ".*LeafSpec.* is deprecated",  # lightning's own call
+    ".*Total length of `DataLoader` across ranks is zero",  # a predict job with nothing left to do
+    ".*local rank has zero length",  # fewer images than processes
 )
 
 

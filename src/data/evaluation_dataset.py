@@ -40,15 +40,16 @@ class EvaluationDataset(Dataset[EvaluationItem]):
     def __getitem__(self, index: int) -> EvaluationItem:
         pair = self.pairs[index]
         source = self.sources[pair.source]
-        try:
-            image = source.read_image(pair.image, self.preprocessing.channels)
-        except (OSError, ValueError) as error:
+        with source.naming(pair):
+            try:
+                image = source.read_image(pair.image, self.preprocessing.channels)
+            except (OSError, ValueError) as error:
+                if self.with_masks:
+                    raise
+                return UnreadableImage(pair.name, str(error))
+            size = (image.shape[0], image.shape[1])
+            pixels = self.preprocessing(image)
+            item = Item(image=pixels, size=(pixels.shape[1], pixels.shape[2]), original_size=size, name=pair.name)
             if self.with_masks:
-                raise
-            return UnreadableImage(pair.name, str(error))
-        size = (image.shape[0], image.shape[1])
-        pixels = self.preprocessing(image)
-        item = Item(image=pixels, size=(pixels.shape[1], pixels.shape[2]), original_size=size, name=pair.name)
-        if self.with_masks:
-            item["mask"] = torch.from_numpy(source.labels(pair, size).astype(np.int64))
-        return item
+                item["mask"] = torch.from_numpy(source.labels(pair, size).astype(np.int64))
+            return item

@@ -1,6 +1,7 @@
 """How the files of one data set are read: what stands between a pair of paths and pixels with labels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,20 @@ class Source:
         for name, reader in (("read_image", read_image), ("read_mask", read_mask)):
             if getattr(self, name) is reader and self.max_image_pixels is not None:
                 object.__setattr__(self, name, partial(reader, max_pixels=self.max_image_pixels))
+
+    @contextmanager
+    def naming(self, pair: Pair) -> Iterator[None]:
+        """Adds the files to whatever goes wrong inside, since a reader may fail without a name, in a worker.
+
+        Args:
+            pair: image and mask files.
+        """
+        try:
+            yield
+        except Exception as error:
+            if str(pair.image) not in str(error) and str(pair.mask) not in str(error):
+                error.add_note(f"while reading {pair.image}" + ("" if pair.mask is None else f" and {pair.mask}"))
+            raise
 
     def reduced_image(
         self, pair: Pair, channels: int, enough: Callable[[tuple[int, int]], tuple[int, int]]

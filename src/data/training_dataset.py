@@ -49,19 +49,22 @@ class TrainingDataset(Dataset[Item]):
         epoch, index = key if isinstance(key, tuple) else (0, key)
         pair = self.pairs[index]
         source = self.sources[pair.source]
-        channels = self.preprocessing.channels
-        if self.draft:
-            image, size = source.reduced_image(
-                pair, channels, lambda full: self.transform.scaled_size(full, epoch, index)
-            )
-        else:
-            image = source.read_image(pair.image, channels)
-            size = (image.shape[0], image.shape[1])
-        pixels, mask = self.transform(image, source.labels(pair, size), epoch, index)
+        with source.naming(pair):
+            image, size = self._image(pair, source, epoch, index)
+            pixels, mask = self.transform(image, source.labels(pair, size), epoch, index)
+            pixels = self.preprocessing.normalise(pixels)
         return Item(
-            image=padded(self.preprocessing.normalise(pixels), self.crop_size),
+            image=padded(pixels, self.crop_size),
             mask=padded(torch.from_numpy(mask.astype(np.int64)), self.crop_size, value=IGNORE_INDEX),
             size=self.crop_size,
             original_size=size,
             name=pair.name,
         )
+
+    def _image(self, pair: Pair, source: Source, epoch: int, index: int) -> tuple[np.ndarray, tuple[int, int]]:
+        """The pixels, perhaps of a part of the full size, and the full height and width."""
+        channels = self.preprocessing.channels
+        if self.draft:
+            return source.reduced_image(pair, channels, lambda full: self.transform.scaled_size(full, epoch, index))
+        image = source.read_image(pair.image, channels)
+        return image, (image.shape[0], image.shape[1])

@@ -245,6 +245,26 @@ def test_unknown_values_are_named_when_read_by_a_worker(tmp_path: Path):
         list(data.train_dataloader())
 
 
+class Failing(MaskFolder):
+    """A reader that fails on one file, without a word of which."""
+
+    @staticmethod
+    def read_image(path: Path, channels: int) -> np.ndarray:
+        return np.zeros((20, 30, channels // (path.stem != "03")), np.uint8)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_what_fails_without_a_name_is_named(tmp_path: Path, num_workers: int):
+    folders = mask_folders(tmp_path, [(20, 30)] * 4)
+    folders |= {"val_images": folders["images"], "val_masks": folders["masks"]}
+    data = Failing(**folders, num_workers=num_workers, crop_size=16)
+    for loader in (data.train_dataloader(), data.val_dataloader(), data.predict_dataloader()):
+        with pytest.raises(ZeroDivisionError) as caught:
+            list(loader)
+        told = "".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+        assert f"while reading {tmp_path}/images/03.png" in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
