@@ -35,7 +35,7 @@ def download(
     """Fetches ``url`` to ``path``, unless that file is there.
 
     Bytes go to ``<path>.part`` first. Another try, or a later call, continues there where the server says by ETag or
-    Last-Modified that its file is still the same, and else starts anew.
+    Last-Modified, or one without these by the length alone, that its file is still the same, and else starts anew.
 
     Args:
         url: address of the file, http or https.
@@ -125,7 +125,8 @@ class _Part:
         """Mark and length of the file that the bytes belong to; None where they cannot be continued."""
         try:
             version = json.loads(self.record.read_text())
-            return version if version["url"] == self.url and version["mark"] and self.path.exists() else None
+            known = version["mark"] or version["length"]
+            return version if version["url"] == self.url and known and self.path.exists() else None
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -160,7 +161,7 @@ def _try_once(part: _Part, timeout: float) -> None:
         return
     headers = {"User-Agent": "swin-upernet-lightning", "Accept-Encoding": "identity"}
     if version and have:
-        headers |= {"Range": f"bytes={have}-", "If-Range": version["mark"]}
+        headers |= {"Range": f"bytes={have}-"} | ({"If-Range": version["mark"]} if version["mark"] else {})
     try:
         with urllib.request.urlopen(urllib.request.Request(part.url, headers=headers), timeout=timeout) as response:
             if response.status == 206:
@@ -197,12 +198,18 @@ def _mark(response: http.client.HTTPResponse) -> str | None:
 def _length_of_rest(response: http.client.HTTPResponse, part: _Part, version: dict[str, Any] | None) -> int | None:
     """Length of the whole file, once the answer is known to be the rest of the same one."""
     span = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers["Content-Range"] or "")
-    same = version and span and _mark(response) in (None, version["mark"]) and int(span[1]) == part.size()
-    if not version or not span or not same or span[2] not in ("*", str(version["length"])):
+    begins_there = version and span and int(span[1]) == part.size()
+    if not version or not span or not begins_there or not _is_same(version, _mark(response), span[2]):
         part.forget()
         raise _BrokenError("the file has changed on the server")
     length: int | None = version["length"]
     return length
+
+
+def _is_same(version: dict[str, Any], mark: str | None, length: str) -> bool:
+    if version["mark"] is None:
+        return mark is None and length == str(version["length"])
+    return mark in (None, version["mark"]) and length in ("*", str(version["length"]))
 
 
 def _receive(response: http.client.HTTPResponse, part: _Part, have: int, length: int | None) -> None:

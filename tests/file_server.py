@@ -60,7 +60,8 @@ class FileServer:
     ) -> None:
         """Sends the rest that is asked for, or only its first ``sent`` bytes, or another ``promised`` length."""
         wanted, known = handler.headers["Range"], handler.headers["If-Range"]
-        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and ranges and known == self.etag else 0
+        same = known == self.etag if self.marks else known is None
+        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and ranges and same else 0
         body = self.content[start:]
         handler.send_response(206 if start else 200)
         handler.send_header("Content-Length", str(len(body) if promised is None else promised))

@@ -64,17 +64,32 @@ def test_a_server_may_be_away_for_a_while(server: FileServer, tmp_path: Path):
     assert (tmp_path / "set.zip").read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("ignores", ["ranges", "marks"])
-def test_a_server_that_cannot_continue_starts_anew(server: FileServer, tmp_path: Path, ignores: str):
+def test_a_server_that_cannot_continue_starts_anew(server: FileServer, tmp_path: Path):
     def behave(handler: BaseHTTPRequestHandler, number: int) -> bool:
-        server.answer(handler, 100_000 if number == 1 else None, ranges=ignores != "ranges")
+        server.answer(handler, 100_000 if number == 1 else None, ranges=False)
         return True
 
-    server.marks = ignores != "marks"
     server.behave = behave
     fetch(server, tmp_path / "set.zip")
     assert (tmp_path / "set.zip").read_bytes() == CONTENT
-    assert server.requests == [None, "bytes=100000-" if ignores == "ranges" else None]
+    assert server.requests == [None, "bytes=100000-"]
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_a_server_without_marks_is_continued_while_the_length_is_the_same(
+    server: FileServer, tmp_path: Path, grown: bool
+):
+    def behave(handler: BaseHTTPRequestHandler, number: int) -> bool:
+        if number == 2 and grown:
+            server.content = OTHER + b"more"
+        server.answer(handler, 100_000 if number == 1 else None)
+        return True
+
+    server.marks = False
+    server.behave = behave
+    fetch(server, tmp_path / "set.zip")
+    assert (tmp_path / "set.zip").read_bytes() == (OTHER + b"more" if grown else CONTENT)
+    assert server.requests == [None, "bytes=100000-", None][: 3 if grown else 2]
 
 
 def test_a_server_that_ignores_ranges_and_always_breaks_off_is_given_up(server: FileServer, tmp_path: Path):
