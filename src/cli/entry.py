@@ -1,5 +1,6 @@
 """Running the command line for a person: plain errors, no noise, a status that tells."""
 
+import re
 import signal
 import sys
 import traceback
@@ -21,6 +22,13 @@ UNHELPFUL = (
     ".*Total length of `DataLoader` across ranks is zero",  # a predict job with nothing left to do
     ".*local rank has zero length",  # fewer images than processes
 )
+
+FROM_ELSEWHERE = {
+    r"DataLoader worker \(pid.*\) (is killed|exited unexpectedly)": "a process that reads images was ended from "
+    "outside, most often because the memory was full; lower data.num_workers or data.batch_size",
+    r"Connection (closed|reset) by peer": "another process of this run has ended; see what it said",
+}
+"""What torch says where the cause lies outside this process, and what a user should know of it."""
 
 
 def main(subcommand: str | None = None) -> None:
@@ -55,7 +63,7 @@ def main(subcommand: str | None = None) -> None:
 def message_for_user(error: BaseException | None) -> str | None:
     """What was said of the user's input in ``error`` or one of its causes; None where nothing was.
 
-    Said by this package, that is, or by the trainer.
+    Said by this package, that is, or by the trainer, or by torch of what happened outside.
 
     Args:
         error: what ended a run; an error from a worker of a loader carries its traceback as text.
@@ -64,6 +72,10 @@ def message_for_user(error: BaseException | None) -> str | None:
         kind, text = type(error).__name__, str(error)
         if isinstance(error, MisconfigurationException):
             return text.strip()
+        if isinstance(error, RuntimeError):
+            for pattern, meaning in FROM_ELSEWHERE.items():
+                if re.search(pattern, text):
+                    return f"{meaning} ({text.strip().splitlines()[0]})"
         if isinstance(error, ValueError | FileNotFoundError | ImportError):
             if text.startswith(f"Caught {kind} in DataLoader worker") and str(PACKAGE) in text:
                 return text.rpartition(f"\n{kind}: ")[2].strip()

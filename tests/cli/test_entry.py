@@ -1,9 +1,12 @@
+import os
 import shutil
+import signal
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 from PIL import Image
 
@@ -44,6 +47,35 @@ def test_what_a_worker_says_of_a_file_is_said_in_a_line(tiny_config, sample_root
     assert said.startswith("error: ")
     assert path.name in said
     assert "77" in said
+
+
+class Killed(torch.utils.data.Dataset):
+    """An item that ends the process that reads it."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return index
+
+
+def test_a_worker_that_was_killed_is_told_with_the_remedy():
+    with pytest.raises(RuntimeError) as caught:
+        list(torch.utils.data.DataLoader(Killed(), num_workers=1, multiprocessing_context="fork"))
+    said = message_for_user(caught.value)
+    assert said.startswith("a process that reads images was ended from outside")
+    assert "lower data.num_workers" in said
+    spawned = RuntimeError("DataLoader worker (pid(s) 6891) exited unexpectedly")
+    assert "lower data.num_workers" in message_for_user(spawned)
+
+
+def test_a_process_that_lost_the_others_points_to_them():
+    error = RuntimeError("[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:2\n\ngloo's hints")
+    said = message_for_user(error)
+    assert said.startswith("another process of this run has ended")
+    assert "\n" not in said
+    assert message_for_user(RuntimeError("a bug")) is None
 
 
 def test_another_package_called_src_is_named(tmp_path, run_python):
