@@ -3,6 +3,7 @@
 import colorsys
 import json
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ ADE20K_FILE = Path(__file__).with_name("ade20k_classes.txt")
 _LINE = re.compile(
     r"^(?:(?P<id>\d+)(?:\s*[:,]\s*|\s+)(?=\S))?"
     r"(?P<names>.*?)"
-    r"(?:\s+(?P<colour>\d{1,3}\s*,\s*\d{1,3}\s*,\s*\d{1,3}))?$"
+    r"(?:(?:\s*,\s*|\s+)(?P<colour>\d{1,3}(?:\s*,\s*\d{1,3}\s*,\s*|\s+\d{1,3}\s+)\d{1,3}))?$"
 )
 
 
@@ -28,7 +29,7 @@ class ClassList:
     """Names, colours and stored values of the classes of a data set, in the order of a model's outputs.
 
     Args:
-        names: one unique name for each class.
+        names: one unique name for each class, kept in Unicode's form NFC.
         palette: one colour (red, green, blue), each 0..255, for each class. Two classes may share a colour.
         ids: the value that stands for each class in a mask file; ``0..K-1`` where left out.
         synonyms: further names of each class; none where left out.
@@ -44,10 +45,11 @@ class ClassList:
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        set_field(self, "names", tuple(self.names))
+        set_field(self, "names", tuple(unicodedata.normalize("NFC", name) for name in self.names))
         set_field(self, "palette", tuple(tuple(colour) for colour in self.palette))
         set_field(self, "ids", tuple(self.ids) or tuple(range(len(self.names))))
-        set_field(self, "synonyms", tuple(tuple(words) for words in self.synonyms) or ((),) * len(self.names))
+        synonyms = (tuple(unicodedata.normalize("NFC", word) for word in words) for words in self.synonyms)
+        set_field(self, "synonyms", tuple(synonyms) or ((),) * len(self.names))
         self._check()
 
     def _check(self) -> None:
@@ -99,9 +101,10 @@ class ClassList:
     def from_file(cls, path: str | Path) -> "ClassList":
         """Classes from a text file with one class a line: ``name``, ``id name``, either with `` r,g,b`` at its end.
 
-        The id is the value in the mask files; without ids the classes are 0, 1, 2 and so on. Synonyms may follow a name
-        after ``;``. Empty lines and what follows ``#`` are passed over. Classes without a colour get a distinct one. A
-        file ``.json`` holds ``{"id": "name"}``, alone or under ``id2label`` as in a model's ``config.json``.
+        Commas may stand for blanks and blanks for commas, so three numbers at the end are always a colour. The id is the
+        value in the mask files; without ids the classes are 0, 1, 2 and so on. Synonyms may follow a name after ``;``.
+        Empty lines and what follows ``#`` are passed over. Classes without a colour get a distinct one. A file ``.json``
+        holds ``{"id": "name"}``, alone or under ``id2label`` as in a model's ``config.json``.
 
         Args:
             path: the file, UTF-8.
@@ -112,11 +115,14 @@ class ClassList:
                 aside.
         """
         path = Path(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"data.classes must be a text file with one class a line, got {path.absolute()}.")
         try:
             text = path.read_text("utf-8-sig")
-        except UnicodeDecodeError as error:
+        except (FileNotFoundError, IsADirectoryError) as error:
+            what = "is a folder" if path.is_dir() else "does not exist"
+            raise FileNotFoundError(
+                f"data.classes must be a text file with one class a line, got {path.absolute()}, which {what}."
+            ) from error
+        except (OSError, ValueError) as error:
             raise ValueError(f"data.classes must be a text file in UTF-8, got {path} ({error}); convert it.") from error
         try:
             classes = _from_json(text) if path.suffix.lower() == ".json" else _from_lines(text)
@@ -187,7 +193,7 @@ def distinct_colours(count: int, taken: Collection[Colour] = ()) -> list[Colour]
 def _colour(text: str | None) -> Colour | None:
     if text is None:
         return None
-    red, green, blue = (int(part) for part in text.split(","))
+    red, green, blue = map(int, re.findall(r"\d+", text))
     return red, green, blue
 
 
@@ -229,6 +235,8 @@ def _from_json(text: str) -> ClassList:
         entries = sorted((int(key), _tidy(value)) for key, value in pairs)
     except ValueError as error:
         raise ValueError(f'data.classes must hold {{"id": "name"}} in JSON, got what is not that ({error}).') from error
+    if not entries:
+        raise ValueError("data.classes must hold at least one class, got none; write an id and a name for each.")
     names = tuple(name for _, name in entries)
     return ClassList(names, tuple(distinct_colours(len(names))), tuple(class_id for class_id, _ in entries))
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from src.cli import SegmentationCLI
-from src.cli.entry import leave_out_unhelpful_warnings
+from src.cli.entry import show_warnings_plainly
 from src.data.sample import DEFAULT_ROOT
 
 TARGET = 0.6
@@ -27,7 +27,7 @@ def run(subcommand: str, *arguments: str) -> SegmentationCLI:
 def main() -> None:
     """Train, validate and predict; exits with an error where the model has not learned."""
     argparse.ArgumentParser(prog="python -m src.demo", description=__doc__).parse_args()
-    leave_out_unhelpful_warnings()
+    show_warnings_plainly()
     folder = Path(str(run("fit", "--config", "sample.yaml").trainer.log_dir))
     best = str(folder / "best.ckpt")
     validation = run("validate", "--config", "sample.yaml", "--ckpt_path", best).trainer

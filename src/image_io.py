@@ -4,15 +4,18 @@ Of a file with several pictures, such as an animation, the first is read; a TIFF
 stack and refused.
 """
 
+import os
+import struct
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """The files that are taken for images, in small letters."""
@@ -89,17 +92,19 @@ def read_mask(path: str | Path, max_pixels: int | None = None) -> np.ndarray:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file cannot be decoded, is too large, is JPEG, or does not hold one number a pixel.
+        ValueError: the file cannot be decoded, is too large, is stored with loss, or does not hold one number a pixel.
     """
     with _opened(path, max_pixels) as image:
-        raw_mode = _raw_mode(image)
+        raw_mode, brightest, lossy = _raw_mode(image), _brightest(image), _lossy(image, path)
         ids = np.asarray(ImageOps.exif_transpose(image))
-        mode, lossy = image.mode, image.format in ("JPEG", "MPO")
+        mode = image.mode
     if lossy:
         raise ValueError(
-            f"mask must be stored without loss, got JPEG with {len(np.unique(ids))} distinct values in {path}; JPEG "
+            f"mask must be stored without loss, got {lossy} with {len(np.unique(ids))} distinct values in {path}; it "
             f"changes values near edges, so export the masks again as PNG."
         )
+    if brightest is not None:
+        ids = np.rint(ids * (brightest / (65535 if mode == "I" else 255))).astype(ids.dtype)
     if mode == "RGB" and ";16" not in raw_mode and (ids == ids[:, :, :1]).all():
         return ids[:, :, 0].copy()
     if mode == "1":
@@ -133,7 +138,8 @@ def image_size(path: str | Path, max_pixels: int | None = None) -> tuple[int, in
 def _opened(path: str | Path, max_pixels: int | None) -> Iterator[Image.Image]:
     """The file, open; whatever goes wrong inside is said to be the file's fault."""
     try:
-        with _limited(max_pixels), Image.open(path) as image:
+        # an open file instead of its path, which Pillow would map into memory and scramble where a tag turns a TIFF
+        with _limited(max_pixels), Path(path).open("rb") as file, Image.open(file) as image:
             if image.format == "TIFF" and _is_stack(image):
                 raise ValueError("it is a stack of pages of one size; save each page as a file of its own")
             yield image
@@ -148,8 +154,13 @@ def _opened(path: str | Path, max_pixels: int | None) -> Iterator[Image.Image]:
             f"{path} is larger than data.max_image_pixels ({str(error).partition(',')[0]}); raise it if you trust "
             f"the file."
         ) from error
-    except (OSError, SyntaxError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as an image ({error}); replace or remove the file.") from error
+    except UnidentifiedImageError as error:
+        raise ValueError(f"{path} cannot be read as an image (of no known format); replace or remove it.") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # of a damaged file, Pillow raises almost anything
+        told = error if isinstance(error, OSError | SyntaxError | ValueError) else repr(error)
+        raise ValueError(f"{path} cannot be read as an image ({told}); replace or remove the file.") from error
 
 
 @contextmanager
@@ -191,7 +202,44 @@ def _lies(image: Image.Image) -> bool:
 
 def _raw_mode(image: Image.Image) -> str:
     """How the file itself stores a pixel, for example ``L;4``, where the decoder says so."""
+    raw_mode, *rest = _decoder_arguments(image) or (None,)
+    if not isinstance(raw_mode, str):
+        return image.mode
+    return f"{raw_mode};16" if _is_netpbm(image) and rest and rest[0] > 255 else raw_mode
+
+
+def _brightest(image: Image.Image) -> int | None:
+    """The number that a PGM or PPM file says is the brightest, where Pillow stretches the others to it."""
+    arguments = _decoder_arguments(image)
+    return arguments[1] if _is_netpbm(image) and len(arguments) == 2 else None
+
+
+def _is_netpbm(image: Image.Image) -> bool:
+    return image.format == "PPM" and image.mode != "F"
+
+
+def _decoder_arguments(image: Image.Image) -> tuple[Any, ...]:
     tiles = getattr(image, "tile", [])
-    arguments = tiles[0].args if tiles else None
-    raw_mode = arguments[0] if isinstance(arguments, tuple) and arguments else arguments
-    return raw_mode if isinstance(raw_mode, str) else image.mode
+    arguments = tiles[0].args if tiles else ()
+    return arguments if isinstance(arguments, tuple) else (arguments,)
+
+
+def _lossy(image: Image.Image, path: str | Path) -> str:
+    """The way in which the file is stored, if it changes values; else nothing."""
+    if image.format in ("JPEG", "MPO"):
+        return "JPEG"
+    if image.format == "TIFF" and image.info.get("compression") in ("jpeg", "tiff_jpeg"):
+        return "TIFF with JPEG inside"
+    return "lossy WebP" if image.format == "WEBP" and _is_lossy_webp(Path(path)) else ""
+
+
+def _is_lossy_webp(path: Path) -> bool:
+    """Whether the first picture lies in a chunk ``VP8 `` and not ``VP8L``, perhaps inside one of an animation."""
+    with path.open("rb") as file:
+        file.seek(12)
+        while len(head := file.read(8)) == 8:
+            kind, size = struct.unpack("<4sI", head)
+            if kind in (b"VP8 ", b"VP8L"):
+                return bool(kind == b"VP8 ")
+            file.seek(16 if kind == b"ANMF" else size + size % 2, os.SEEK_CUR)
+    return False

@@ -17,16 +17,14 @@ from torch import Tensor
 
 from src.data.batch import Batch
 from src.data.datamodule import SegmentationDataModule
+from src.data.first_process import from_first
 from src.data.pairs import Pair
 from src.data.source import ReadImage
 from src.files import written_beside
 from src.inference.drawing import coloured, mask_image, overlaid
-from src.inference.predict_job import PredictJob, fingerprint, written_files
+from src.inference.predict_job import FAILED, PredictJob, fingerprint, written_files
 from src.models.settings import plain
 from src.tasks import SemanticSegmentation
-
-FAILED = "failed.txt"
-"""Images without a mask, and why."""
 
 _SHOWN = 10
 
@@ -94,18 +92,12 @@ class PredictionWriter(BasePredictionWriter):
     def _done(self, trainer: Trainer, task: SemanticSegmentation, data: SegmentationDataModule) -> set[str]:
         """Settles the name of every mask before the first is made, and tells which images have theirs."""
         state = trainer.strategy.lightning_module_state_dict()  # a message between all processes, if sharded
-        plan: tuple[dict[str, str], set[str]] | str = ""
-        if trainer.is_global_zero:
-            try:
-                self._check(task, data)
-                job = self._job(trainer, task, data, state)
-                plan = job.prepare(self.overwrite)
-            except ValueError as error:
-                plan = str(error)  # the other processes wait for an answer
-        plan = trainer.strategy.broadcast(plan)
-        if isinstance(plan, str):
-            raise ValueError(plan)
-        self._masks, done = plan
+
+        def planned() -> tuple[dict[str, str], set[str]]:
+            self._check(task, data)
+            return self._job(trainer, task, data, state).prepare(self.overwrite)
+
+        self._masks, done = from_first(trainer, planned)
         self._num_done = len(done)
         return done
 

@@ -1,6 +1,6 @@
 """Config files: found by name, read once, and named in what is said of them."""
 
-import json
+import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +45,23 @@ def inline(values: dict[str, Any]) -> str:
     Args:
         values: keys and values.
     """
-    return f"--config={json.dumps(values, ensure_ascii=False, default=str)}"  # PyYAML would not quote 1e3
+    dumped = yaml.dump(values, Dumper=_Quoting, default_flow_style=True, allow_unicode=True, width=float("inf"))
+    return f"--config={dumped.rstrip()}"
+
+
+class _Quoting(yaml.SafeDumper):
+    """Quotes all text, since the parser takes more words for numbers than PyYAML does, ``1e3`` for one."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _quoted(dumper: yaml.SafeDumper, value: Any) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(value), style='"')
+
+
+for _kind in (str, datetime.date, datetime.datetime):
+    _Quoting.add_representer(_kind, _quoted)
 
 
 def find_config(name: str) -> Path:

@@ -25,7 +25,7 @@ UNHELPFUL = (
 
 FROM_ELSEWHERE = {
     r"DataLoader worker \(pid.*\) (is killed|exited unexpectedly)": "a process that reads images was ended from "
-    "outside, most often because the memory was full; lower data.num_workers or data.batch_size",
+    "outside; where the memory was full, lower data.num_workers or data.batch_size",
     r"Connection (closed|reset) by peer": "another process of this run has ended; see what it said",
 }
 """What torch says where the cause lies outside this process, and what a user should know of it."""
@@ -43,7 +43,7 @@ def main(subcommand: str | None = None) -> None:
     for entry in map(Path, sys.path):
         if (entry / "src" / "__init__.py").is_file() and (entry / "src").resolve() != PACKAGE.resolve():
             print(f"note: `src` is {PACKAGE}; the other one in {entry.resolve()} is not used", file=sys.stderr)
-    leave_out_unhelpful_warnings()
+    show_warnings_plainly()
     try:
         failures = SegmentationCLI(subcommand).failures
     except SIGTERMException:
@@ -77,16 +77,24 @@ def message_for_user(error: BaseException | None) -> str | None:
                 if re.search(pattern, text):
                     return f"{meaning} ({text.strip().splitlines()[0]})"
         if isinstance(error, ValueError | FileNotFoundError | ImportError):
-            if text.startswith(f"Caught {kind} in DataLoader worker") and str(PACKAGE) in text:
-                return text.rpartition(f"\n{kind}: ")[2].strip()
+            text = "\n".join([text.strip(), *getattr(error, "__notes__", ())])
             frames = traceback.extract_tb(error.__traceback__)
+            if text.startswith(f"Caught {kind} in DataLoader worker") and str(PACKAGE) in text:
+                return _in_a_line(text.rpartition(f"\n{kind}: ")[2])
             if frames and {PACKAGE, LIGHTNING} & set(Path(frames[-1].filename).parents):
-                return text.strip()
+                return _in_a_line(text)
         error = error.__cause__ or error.__context__
     return None
 
 
-def leave_out_unhelpful_warnings() -> None:
-    """Leave out warnings that say nothing to a user."""
+def _in_a_line(text: str) -> str:
+    """An error's text with the note on the files that were being read in brackets behind it."""
+    said, _, files = text.strip().partition("\nwhile reading ")
+    return f"{said} (while reading {files})" if files else said
+
+
+def show_warnings_plainly() -> None:
+    """Leave out warnings that say nothing to a user, and the line of code from the others."""
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"  # type: ignore[assignment]
     for message in UNHELPFUL:
         warnings.filterwarnings("ignore", message=message)

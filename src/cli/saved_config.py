@@ -31,5 +31,5 @@ class SavedConfig(SaveConfigCallback):
             stage: fit, validate, test or predict.
         """
         if trainer.is_global_zero and not self.already_saved:
-            self.parser.save(self.config, str(self.folder / self.config_filename), skip_none=False)
+            self.parser.save(self.config, str(self.folder / self.config_filename), skip_none=False, multifile=False)
             self.already_saved = True

@@ -9,7 +9,7 @@ from typing import Any
 from src.classes import ClassList
 from src.data.archive import unpack
 from src.data.datamodule import SegmentationDataModule, Split
-from src.data.pairs import Pair, match_pairs
+from src.data.pairs import Pair, match_pairs, readable
 from src.data.source import Source
 from src.download import download, one_at_a_time
 
@@ -93,7 +93,9 @@ def split_pairs(root: Path, split: Split, remedy: str) -> list[Pair]:
         ValueError: images and annotations do not belong together.
     """
     folders = [root / kind / ("training" if split == "train" else "validation") for kind in _KINDS]
-    if missing := [folder.relative_to(root).as_posix() for folder in folders if not folder.is_dir()]:
+    with readable("data.root"):
+        missing = [folder.relative_to(root).as_posix() for folder in folders if not folder.is_dir()]
+    if missing:
         raise FileNotFoundError(
             f"data.root must hold {' and '.join(missing)}, got {root.absolute()}, which "
             f"{'lacks them' if root.is_dir() else 'does not exist'}; {remedy}."

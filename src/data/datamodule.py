@@ -1,6 +1,7 @@
 """What all data sets share: loaders for training, evaluation and prediction. Lightning stands behind this file."""
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from src.classes import ClassList
 from src.data.batch import Item, collate_evaluation, collate_prediction, collate_training
 from src.data.checks import check_files, raise_errors
 from src.data.evaluation_dataset import EvaluationDataset, EvaluationItem
+from src.data.first_process import from_first
 from src.data.labels import LabelEncoder
 from src.data.loader import TrainingLoader, loader_options, num_cores
 from src.data.pairs import Pair
@@ -43,7 +45,8 @@ class SegmentationDataModule(LightningDataModule):
     Args:
         classes: the classes; their ids are the values in the mask files.
         ignored_ids: values in the mask files without a class, left out of training and scores; None means 255, unless
-            that is the id of a class. A class whose id is among them leaves the class list.
+            that is the id of a class. A class whose id is among them leaves the class list. With ``reduce_zero_label``
+            they are counted as the ids are, one less than in the files, but for 255.
         reduce_zero_label: whether the mask files hold every id plus one, and 0 where there is no label.
         mapping: what further values in the mask files stand for, or other ones than their own id: the id or the name of
             a class, or null where there is no label, for example ``{255: 1, 7: road, 9: null}``. Each value is looked
@@ -155,15 +158,17 @@ class SegmentationDataModule(LightningDataModule):
             self._look_into_files()
 
     def _look_into_files(self) -> None:
-        findings = check_files(
+        looked_into = partial(
+            check_files,
             self._files("train"),
             self._files("val"),
             self._labelled(),
             self.classes,
             self.preprocessing.channels,
             full=self.check == "full",
-            show_progress=self.check == "full" and self._place()[0] == 0,
+            show_progress=self.check == "full",
         )
+        findings = from_first(self.trainer, looked_into)
         for finding in findings:
             if finding.severity == "warning":
                 rank_zero_warn(finding.message)

@@ -8,10 +8,11 @@ from typing import Any
 
 from src.classes import ClassList
 from src.data.datamodule import SegmentationDataModule, Split
-from src.data.pairs import Pair, find_images
+from src.data.pairs import Pair, find_images, in_system_folder, readable
 from src.image_io import SUFFIXES
 
-_WANTED = "data.images must be a folder of images, an image, a pattern or a text file that lists images"
+_KINDS = f"({', '.join(SUFFIXES)})"
+_WANTED = f"data.images must be a folder of images {_KINDS}, an image, a pattern or a text file that lists images"
 
 
 class ImageFolder(SegmentationDataModule):
@@ -50,13 +51,13 @@ class ImageFolder(SegmentationDataModule):
             self._labelled()
         files: dict[str, Path] = {}
         folders = []
-        for given in self._given():
-            for folder, path in _images_of(given):
+        with readable("data.images"):
+            for folder, path in (found for given in self._given() for found in _images_of(given)):
                 folders.append(_absolute(folder))
                 files.setdefault(_absolute(path), path)
         around = os.path.commonpath(folders)
-        found = [Pair(Path(os.path.relpath(place, around)).as_posix(), path) for place, path in files.items()]
-        return sorted(found, key=lambda pair: pair.name)
+        pairs = [Pair(Path(os.path.relpath(place, around)).as_posix(), path) for place, path in files.items()]
+        return sorted(pairs, key=lambda pair: pair.name)
 
     def searched_folders(self) -> set[Path]:
         """Folders in which images are looked for at any depth; masks written there could be taken for images."""
@@ -82,11 +83,13 @@ def _images_of(given: str) -> Iterator[tuple[Path, Path]]:
         yield path.parent, _image(path, "")
     elif glob.has_magic(given):
         matches = [Path(match) for match in sorted(glob.glob(given, recursive=True))]  # noqa: PTH207 (pathlib's matches hidden files)
+        root = _before_wildcards(given)
+        matches = [match for match in matches if not in_system_folder(match.relative_to(root))]
         images = [match for match in matches if match.suffix.lower() in SUFFIXES and match.is_file()]
         if not images:
             remedy = "; folders are not looked into, so end the pattern with /**" if matches else ""
             raise FileNotFoundError(f"{_WANTED}, got the pattern {given}, which matches no image{remedy}.")
-        yield from ((_before_wildcards(given), image) for image in images)
+        yield from ((root, image) for image in images)
     else:
         raise FileNotFoundError(f"{_WANTED}, got {path.absolute()}, which does not exist.")
 
@@ -108,9 +111,9 @@ def _listed_images(path: Path) -> Iterator[Path]:
 def _image(path: Path, where: str) -> Path:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
-        raise FileNotFoundError(f"data.images must name images that exist, got {path}{where}, which {what}.")
+        raise FileNotFoundError(f"data.images must name images {_KINDS} that exist, got {path}{where}, which {what}.")
     if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"data.images must name images ({', '.join(SUFFIXES)}), got {path}{where}; leave it out.")
+        raise ValueError(f"data.images must name images {_KINDS}, got {path}{where}; leave it out.")
     return path
 
 

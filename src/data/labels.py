@@ -1,5 +1,6 @@
 """From the values in a mask file to the indices of classes."""
 
+import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -100,7 +101,7 @@ class LabelEncoder:
             shown = ", ".join(f"{value} ({count} pixels)" for value, count in zip(values, counts, strict=True))
             raise ValueError(
                 f"mask must hold {self.allowed}, got {shown if len(values) <= _SHOWN else shortened(values)} in "
-                f"{path}; add the values to data.classes, data.mapping or data.ignored_ids."
+                f"{path}; add the values to {self.options}."
             )
         return indices.astype(np.uint8)
 
@@ -114,9 +115,26 @@ class LabelEncoder:
             f"({shortened(self.ignored_ids)})"
         )
 
+    @property
+    def options(self) -> str:
+        """The options that could say what further values mean, in words."""
+        return f"data.classes{'' if self.reduce_zero_label else ', data.mapping'} or data.ignored_ids"
+
+    def as_mapped(self, value: int, class_id: int) -> str:
+        """The options that make a value stand for a class, as they are typed.
+
+        Args:
+            value: in the files.
+            class_id: of the class, as in the file of classes.
+        """
+        undo = "--data.reduce_zero_label false " if self.reduce_zero_label else ""
+        return f'{undo}--data.mapping "{{{value}: {class_id}}}"'
+
 
 def _index(classes: ClassList, value: int, target: int | str | None) -> int | None:
     """Place of the class that ``target`` names, by name before id."""
+    if isinstance(target, str):
+        target = unicodedata.normalize("NFC", target)
     for known in (classes.names, classes.ids):
         if target in known:
             return known.index(target)

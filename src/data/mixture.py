@@ -112,6 +112,10 @@ class Mixture(SegmentationDataModule):
             first += len(self._sources_of[name])
         return found
 
+    def searched_folders(self) -> set[Path]:
+        """Folders in which the parts look for images to predict."""
+        return set().union(*(part.data.searched_folders() for part in self.parts.values()))
+
     def training_sampler(self, pairs: Sequence[Pair], num_samples: int, rank: int, world_size: int) -> IterationSampler:
         """Every image once an epoch, or the parts by their weights.
 
@@ -127,8 +131,8 @@ class Mixture(SegmentationDataModule):
         weights = [part.weight for part in self.parts.values() if part.weight is not None]
         if not weights:
             return super().training_sampler(pairs, num_samples, rank, world_size)
-        prefixes = [f"{name}/" for name in self.parts]
-        sizes = [sum(pair.name.startswith(prefix) for pair in pairs) for prefix in prefixes]
+        part_of = [place for place, sources in enumerate(self._sources_of.values()) for _ in sources]
+        sizes = np.bincount([part_of[pair.source] for pair in pairs], minlength=len(self.parts)).tolist()
         if 0 in sizes:
             name = list(self.parts)[sizes.index(0)]
             raise ValueError(f"data.parts.{name}.data must have training images, got none; leave the part out.")

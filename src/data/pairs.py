@@ -6,12 +6,15 @@ Names are compared in one normal form of Unicode: a Mac may store the same name 
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from src.image_io import SUFFIXES
 
-_SYSTEM_FOLDERS = ("__MACOSX", "@eaDir", "$RECYCLE.BIN")
+_SYSTEM_FOLDERS = ("__macosx", "@eadir", "#recycle", "$recycle.bin", "system volume information")
+"""What systems keep beside the files of a user, in small letters."""
+
 _SHOWN = 5
 
 
@@ -56,7 +59,8 @@ def match_pairs(
 
     Args:
         images: folder of the images.
-        masks: folder of the masks; it may be the same where ``mask_suffix`` tells them apart, or lie inside the other.
+        masks: folder of the masks; it may be the same where ``mask_suffix`` tells them apart, or one may lie inside the
+            other.
         mask_suffix: what the names of masks have at their end and those of images lack, for example ``_mask``.
         keys: the settings that named the two folders, for errors.
 
@@ -66,10 +70,11 @@ def match_pairs(
             told apart or read, or a link leads nowhere.
     """
     images, masks = Path(images), Path(masks)
+    image_files = _image_files(images, keys[0])
     mask_files = _mask_files(images, masks, _normal(mask_suffix), keys)
     not_images = {masks.resolve() / path.relative_to(masks) for path in mask_files}
     root = images.resolve()
-    image_files = [path for path in _image_files(images, keys[0]) if root / path.relative_to(images) not in not_images]
+    image_files = [path for path in image_files if root / path.relative_to(images) not in not_images]
     masks_by_stem = _by_stem(mask_files, masks, keys[1], _normal(mask_suffix))
     images_by_stem = _by_stem(image_files, images, keys[0])
     without_mask = sorted(images_by_stem.keys() - masks_by_stem.keys())
@@ -93,7 +98,15 @@ def match_pairs(
 
 def _mask_files(images: Path, masks: Path, suffix: str, keys: tuple[str, str]) -> list[Path]:
     files = _image_files(masks, keys[1])
-    if not suffix and images.resolve() == masks.resolve():
+    root, others = masks.resolve(), images.resolve()
+    if root in others.parents:
+        files = [path for path in files if others not in (root / path.relative_to(masks)).parents]
+        if not files:
+            raise FileNotFoundError(
+                f"{keys[1]} must hold masks, got {masks.absolute()}, which holds the images of {keys[0]} alone; give "
+                f"the folder of the masks."
+            )
+    if not suffix and others == root:
         raise ValueError(
             f"{keys[0]} and {keys[1]} must be two folders, got {masks.absolute()} for both; give masks a folder of "
             f"their own, or data.mask_suffix where they are called `NAME_mask.png`."
@@ -107,16 +120,45 @@ def _mask_files(images: Path, masks: Path, suffix: str, keys: tuple[str, str]) -
     return found
 
 
-def _image_files(folder: Path, key: str) -> list[Path]:
+@contextmanager
+def readable(key: str) -> Iterator[None]:
+    """Says in plain words which path cannot be looked at.
+
+    Args:
+        key: the setting that named the path.
+
+    Raises:
+        ValueError: the system refuses to look at a path: it is too long, or its permissions forbid it.
+    """
     try:
-        if not folder.is_dir():
-            what = "is a file" if folder.exists() else "does not exist"
-            raise FileNotFoundError(f"{key} must be a folder of images, got {folder.absolute()}, which {what}.")
-        files = sorted(_walk(folder, key))
-    except PermissionError as error:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
         raise ValueError(
-            f"{key} must be readable, got {error.filename} ({error.strerror}); change its permissions or move it."
+            f"{key} must be readable, got {error.filename} ({error.strerror}); correct its name, change its "
+            f"permissions or move it."
         ) from error
+
+
+def in_system_folder(path: Path) -> bool:
+    """Whether a path leads through a folder in which a system keeps copies of its own.
+
+    Args:
+        path: relative to what the user named.
+    """
+    return any(part.lower() in _SYSTEM_FOLDERS for part in path.parts)
+
+
+def _image_files(folder: Path, key: str) -> list[Path]:
+    with readable(key):
+        if not folder.is_dir():
+            what = "is a link that leads nowhere" if folder.is_symlink() else "does not exist"
+            what = "is a file" if folder.exists() else what
+            raise FileNotFoundError(
+                f"{key} must be a folder of images ({', '.join(SUFFIXES)}), got {folder.absolute()}, which {what}."
+            )
+        files = sorted(_walk(folder, key))
     if not files:
         raise FileNotFoundError(
             f"{key} must hold images ({', '.join(SUFFIXES)}), got {folder.absolute()}, which exists but holds none."
@@ -128,17 +170,18 @@ def _walk(folder: Path, key: str, above: frozenset[str] = frozenset()) -> Iterat
     """Files below a folder; a link that leads back to a folder above is not followed."""
     above |= {os.path.realpath(folder)}
     for entry in os.scandir(folder):
+        suffix = Path(entry.name).suffix.lower()
         if entry.name.startswith("."):
             continue
-        if entry.is_symlink() and not Path(entry.path).exists():
+        if suffix in ("", *SUFFIXES) and entry.is_symlink() and not Path(entry.path).exists():
             raise ValueError(
                 f"{key} must hold files, got the link {entry.path} to {Path(entry.path).readlink()}, which leads "
                 f"nowhere; mend or remove it."
             )
         if entry.is_dir():
-            if entry.name not in _SYSTEM_FOLDERS and os.path.realpath(entry.path) not in above:
+            if not in_system_folder(Path(entry.name)) and os.path.realpath(entry.path) not in above:
                 yield from _walk(Path(entry.path), key, above)
-        elif Path(entry.name).suffix.lower() in SUFFIXES and entry.is_file():
+        elif suffix in SUFFIXES and entry.is_file():
             yield Path(entry.path)
 
 

@@ -67,13 +67,19 @@ class Source:
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: the image cannot be read.
+            ValueError: the image cannot be read, or comes in another size than its head says.
         """
         if getattr(self.read_image, "func", self.read_image) is not read_image:
             image = self.read_image(pair.image, channels)
             return image, (image.shape[0], image.shape[1])
         size = image_size(pair.image, self.max_image_pixels)
-        return read_image(pair.image, channels, self.max_image_pixels, least=enough(size)), size
+        image = read_image(pair.image, channels, self.max_image_pixels, least=enough(size))
+        if image.shape[:2] not in [(-(-size[0] // part), -(-size[1] // part)) for part in (1, 2, 4, 8)]:
+            raise ValueError(
+                f"{pair.image} must have the size that its head says, got {image.shape[0]}x{image.shape[1]} in place "
+                f"of {size[0]}x{size[1]} (height x width); save it again."
+            )
+        return image, size
 
     def labels(self, pair: Pair, size: tuple[int, int]) -> np.ndarray:
         """Class indices ``(H, W)`` uint8 of a pair's mask, 255 where there is no label.

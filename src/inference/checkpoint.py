@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from src.classes import ClassList
 from src.inference.checkpoint_file import load_file
-from src.inference.rebuilding import built, load_weights, usable
+from src.inference.rebuilding import built, take_weights, usable
 from src.models import Segmenter
 from src.models.compiled import plain_name
 from src.models.settings import Settings, check_importable, plain
@@ -58,7 +58,7 @@ class CheckpointContents:
                 f"{self.path} is damaged: it names {len(self.classes)} classes for a model of {model.num_classes}; "
                 f"take another checkpoint."
             )
-        load_weights(model, self.state_dict, self.path)
+        take_weights(model, self.state_dict, self.path)
         return model.eval()
 
 

@@ -22,6 +22,9 @@ RECORD = ".predict.json"
 CLASSES = "classes.txt"
 """Which id is which class; reads as ``data.classes``."""
 
+FAILED = "failed.txt"
+"""Images without a mask, and why."""
+
 _REMEDY = "give another folder, or --overwrite true to redo the masks"
 
 
@@ -95,10 +98,11 @@ class PredictJob:
         try:
             text = (self.output / RECORD).read_text("utf-8")
             record = json.loads(text)
-            return {key: record[key] for key in ("checkpoint", "settings")} | {"images": dict(record["images"])}
+            images = {str(mask): str(image) for mask, image in record["images"].items()}
+            return {"checkpoint": str(record["checkpoint"]), "settings": dict(record["settings"]), "images": images}
         except (FileNotFoundError, NotADirectoryError):
             return {"checkpoint": None, "settings": None, "images": {}}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(
                 f"output must hold a {RECORD} that a predict job wrote, got {self.output / RECORD}, which cannot be "
                 f"read ({error!r}); give another folder, or remove the file and give --overwrite true."
@@ -117,11 +121,14 @@ class PredictJob:
         if replaced := next((path for path in foreign if str(path.resolve()) in images), None):
             raise ValueError(f"output must not hold the images, got {self.output}, where a mask would be {replaced}.")
         classes = self.output / CLASSES
-        differ = classes.is_file() and classes.read_bytes() != classes_text(self.classes).encode()
-        if differ and settings is None:
+        same = classes.is_file() and classes.read_bytes() == classes_text(self.classes).encode()
+        others = [name for name in (CLASSES, FAILED) if os.path.lexists(self.output / name)]
+        if same:
+            others.remove(CLASSES)
+        if others and settings is None:
             raise ValueError(
-                f"output must be a folder where only predict jobs have written, got {self.output} with a {CLASSES} of "
-                f"another origin; give another folder, or remove the file."
+                f"output must be a folder where only predict jobs have written, got {self.output} with a {others[0]} "
+                f"of another origin; give another folder, or remove the file."
             )
         if foreign and not overwrite:
             raise ValueError(

@@ -56,7 +56,7 @@ def usable(path: str | Path) -> Iterator[None]:
         ) from error
 
 
-def load_weights(module: nn.Module, weights: Mapping[str, Any], path: str | Path) -> None:
+def take_weights(module: nn.Module, weights: Mapping[str, Any], path: str | Path) -> None:
     """Puts all weights of a checkpoint into a module.
 
     Args:

@@ -15,7 +15,7 @@ from src.classes import ClassList
 from src.data.batch import IGNORE_INDEX, Batch
 from src.inference import label_map
 from src.inference.checkpoint import SECTION, checked, checkpoint_section, load_checkpoint, task_settings
-from src.inference.rebuilding import built, load_weights
+from src.inference.rebuilding import built, take_weights
 from src.losses import CrossEntropy
 from src.metrics import Scores
 from src.models import Segmenter
@@ -245,7 +245,7 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
                 f"{', '.join(differing)}; give the config of its run."
             )
         if self.strict_loading and "state_dict" in checkpoint:
-            load_weights(self, checkpoint["state_dict"], path)  # lightning does it again, with errors of torch's own
+            take_weights(self, checkpoint["state_dict"], path)  # lightning does it again, with errors of torch's own
 
     @classmethod
     def load_from_checkpoint(cls, checkpoint_path: str | Path, map_location: Any = "cpu", **overrides: Any) -> Self:  # type: ignore[override]
@@ -263,7 +263,7 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         """
         checkpoint = load_checkpoint(checkpoint_path, map_location)
         task = built(task_settings(checkpoint, checkpoint_path), cls, checkpoint_path, **overrides)
-        load_weights(task, checkpoint["state_dict"], checkpoint_path)
+        take_weights(task, checkpoint["state_dict"], checkpoint_path)
         return task
 
 

@@ -17,11 +17,12 @@ from src.models import Segmenter, SwinTransformer, UPerNetDecoder
 from src.tasks import SemanticSegmentation
 
 
-def small_task(seed: int = 0) -> SemanticSegmentation:
+def small_task(seed: int = 0, names: str = "abc", padded_keys: str = "attend") -> SemanticSegmentation:
     torch.manual_seed(seed)
-    encoder = SwinTransformer(embed_dim=8, depths=(1, 1, 1, 1), num_heads=(1, 1, 2, 2), window_size=4)
+    small = {"embed_dim": 8, "depths": (1, 1, 1, 1), "num_heads": (1, 1, 2, 2), "window_size": 4}
+    encoder = SwinTransformer(**small, padded_keys=padded_keys)
     model = Segmenter(encoder, lambda features, k: UPerNetDecoder(features, k, channels=8), num_classes=3)
-    return SemanticSegmentation(model, ClassList(tuple("abc"), ((1, 2, 3), (40, 50, 60), (7, 8, 9))))
+    return SemanticSegmentation(model, ClassList(tuple(names), ((1, 2, 3), (40, 50, 60), (7, 8, 9))))
 
 
 def draw_images(folder: Path, sizes: dict[str, tuple[int, int]]) -> Path:

@@ -104,11 +104,13 @@ def test_the_same_weights_are_the_same_job_from_a_checkpoint_and_from_memory(ima
         run_job(images, tmp_path / "out", small_task(seed=1))
 
 
-@pytest.mark.parametrize("other", ["weights", "preprocessing", "precision"])
+@pytest.mark.parametrize("other", ["weights", "model", "classes", "preprocessing", "precision"])
 def test_masks_of_another_job_are_neither_kept_nor_replaced_unless_asked(images, tmp_path, other):
     changes = {
         "weights": {"task": small_task(seed=1)},
         "preprocessing": {"preprocessing": Preprocessing(mean=(0.0, 0.0, 0.0))},
+        "classes": {"task": small_task(names="abd")},
+        "model": {"task": small_task(padded_keys="mask")},
         "precision": {"trainer": {"precision": "bf16-mixed"}},
     }
     output = tmp_path / "out"

@@ -2,6 +2,7 @@ import os
 import shutil
 import signal
 import sys
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,8 +11,9 @@ import torch
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 from PIL import Image
 
+from src.callbacks import PredictionWriter
 from src.cli import main
-from src.cli.entry import message_for_user
+from src.cli.entry import PACKAGE, message_for_user, show_warnings_plainly
 from src.models.settings import imported
 
 
@@ -76,6 +78,26 @@ def test_a_process_that_lost_the_others_points_to_them():
     assert said.startswith("another process of this run has ended")
     assert "\n" not in said
     assert message_for_user(RuntimeError("a bug")) is None
+
+
+def test_the_files_that_were_being_read_stand_behind_the_error():
+    error = ValueError(
+        "Caught ValueError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n"
+        f'  File "{PACKAGE}/x.py"\nValueError: it is bad\nwhile reading a.png and b.png\n'
+    )
+    assert message_for_user(error) == "it is bad (while reading a.png and b.png)"
+    with pytest.raises(ValueError, match="got an empty name") as caught:
+        PredictionWriter("")
+    caught.value.add_note("while reading c.png")
+    assert message_for_user(caught.value).endswith("folder. (while reading c.png)")
+
+
+def test_warnings_come_without_a_line_of_code(monkeypatch):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "formatwarning", None)
+        show_warnings_plainly()
+    assert warnings.formatwarning(UserWarning("masks are odd"), UserWarning, "file.py", 3) == "warning: masks are odd\n"
 
 
 def test_another_package_called_src_is_named(tmp_path, run_python):

@@ -35,6 +35,14 @@ def test_a_second_run_leaves_the_first_as_it_is(fit, flags):
     assert {Path(name).parent.parent for name in configs} == {Path("out/tiny")}
 
 
+def test_a_part_from_a_file_of_its_own_is_saved_as_what_it_says(fit):
+    Path("trainer.yaml").write_text("max_steps: 1\naccelerator: cpu\nenable_progress_bar: false\n")
+    fit("--trainer=trainer.yaml")
+    (saved,) = Path("runs/tiny").glob("*/config.yaml")
+    assert [path.name for path in saved.parent.glob("*.yaml") if path.name != "hparams.yaml"] == ["config.yaml"]
+    assert yaml.safe_load(saved.read_text())["trainer"]["max_steps"] == 1
+
+
 def test_the_config_is_there_before_the_first_step(fit):
     with pytest.raises(ValueError, match="the loss must be finite"):
         fit("--model.optimizer.lr=1e30", "--model.optimizer.warmup=0", "--trainer.max_steps=6")

@@ -60,6 +60,16 @@ def test_each_part_is_read_by_its_own_ids_into_the_classes_of_the_mixture(mixed,
     assert values_of(data) == {"town": {(0, 0, 255, 1)}, "field": {(1, 0, 255)}}
 
 
+def test_masks_may_not_be_written_where_a_part_looks_for_images(mixed, town, field, tmp_path):
+    data = mixed({"town": Part(town, renamed=TO_VEHICLE), "field": Part(field)})
+    assert data.searched_folders() == {tmp_path / "town" / "images", tmp_path / "field" / "images"}
+
+
+def test_a_part_whose_name_begins_another_counts_its_own_images(mixed, town, field):
+    data = mixed({"a": Part(town, 1.0, TO_VEHICLE), "ab": Part(field, 3.0)})
+    assert data.training_sampler(data.pairs("train"), 10, 0, 1).sizes == [3, 6]
+
+
 def test_a_parts_own_ignored_and_shifted_and_mapped_values_count(mixed, tmp_path):
     ignoring = folder(tmp_path / "a", "0 car\n1 grass\n2 sky\n", ignored_ids=[2, 300])
     shifted = folder(tmp_path / "b", "0 car\n1 grass\n299 sky\n", reduce_zero_label=True)

@@ -1,4 +1,5 @@
 import pickle
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +79,15 @@ def test_a_reduced_image_comes_with_its_full_size(tmp_path: Path):
     image, size = own.reduced_image(found, 3, lambda full: (5, 5))
     assert image.shape == (50, 60, 3)
     assert size == (50, 60)
+
+
+@pytest.mark.parametrize(
+    ("said", "fits"), [((100, 60), True), ((200, 120), True), ((60, 100), False), ((99, 60), False)]
+)
+def test_an_image_of_another_size_than_its_head_says_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: tuple[int, int], fits: bool
+):
+    found = Pair("a.png", save(tmp_path / "a.png", texture((100, 60))))
+    monkeypatch.setattr("src.data.source.image_size", lambda path, max_pixels: said)
+    with nullcontext() if fits else pytest.raises(ValueError, match=rf"{found.image} .* 100x60 in place of {said[0]}x"):
+        assert Source().reduced_image(found, 3, lambda full: full)[1] == said

@@ -121,6 +121,14 @@ def test_a_class_list_of_others_is_never_replaced(job, tmp_path):
     job("a.png")
 
 
+def test_a_list_of_failures_of_others_is_never_touched(job, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "failed.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"a failed\.txt of another origin; give another folder"):
+        job("a.png", overwrite=True)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["failed.txt"]
+
+
 def test_links_that_lead_out_are_refused_and_links_in_place_of_masks_not_followed(job, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     job("b.png")
@@ -136,7 +144,18 @@ def test_links_that_lead_out_are_refused_and_links_in_place_of_masks_not_followe
     assert kept.read_text() == "kept"
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"checkpoint": 1, "settings": 2, "images": 3}', "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "\x00",
+        '{"checkpoint": "a", "settings": "x", "images": {}}',
+        '{"checkpoint": "a", "settings": {}, "images": 3}',
+        '{"checkpoint": "a", "settings": {}, "images": ["m"]}',
+    ],
+)
 def test_a_damaged_record_is_named(job, tmp_path, text):
     job("a.png")
     (tmp_path / "out" / ".predict.json").write_text(text)

@@ -73,13 +73,7 @@ def labelled_classes(scan: Scan, sources: Sequence[Source], classes: ClassList) 
 
 def _too_few(labels: _Labels) -> Finding:
     scan, missing = labels.scan, labels.missing()
-    hint = _shifted(labels)
-    if not hint and labels.ignored[IGNORE_INDEX]:
-        name, class_id = labels.classes.names[missing[0]], labels.classes.ids[missing[0]]
-        hint = (
-            f"255 ({percent(labels.ignored[IGNORE_INDEX], labels.total)} of pixels) is being ignored: if it stands for "
-            f'{name}, give --data.mapping "{{255: {class_id}}}".'
-        )
+    hint = _shifted(labels) or _ignored_class(labels)
     hint = hint or f"{percent(labels.ignored.total(), labels.total)} of the pixels are ignored."
     return Finding(
         "error" if scan.complete and scan.split == "training" else "warning",
@@ -88,6 +82,22 @@ def _too_few(labels: _Labels) -> Finding:
         f"occur{'s' if len(missing) == 1 else ''}. {hint} Correct data.classes or the masks; --data.check off trains "
         f"all the same.",
     )
+
+
+def _ignored_class(labels: _Labels) -> str:
+    """Whether 255 is being ignored, and may be meant for a class whose own id does not occur."""
+    encoder = labels.sources[0].encoder
+    if encoder is None or not labels.ignored[IGNORE_INDEX]:
+        return ""
+    ids = [class_id - encoder.reduce_zero_label for class_id in labels.classes.ids]  # as in data.classes
+    absent = next((index for index in labels.missing() if ids[index] not in labels.ignored), None)
+    if absent is None:
+        return ""
+    remedy = (
+        f"give {encoder.as_mapped(255, ids[absent])}" if len(labels.sources) == 1 else "say so in its part's `mapping`"
+    )
+    share = percent(labels.ignored[IGNORE_INDEX], labels.total)
+    return f"255 ({share} of pixels) is being ignored: if it stands for {labels.names([absent])}, {remedy}."
 
 
 def _mostly_ignored(labels: _Labels) -> Iterator[Finding]:

@@ -18,6 +18,9 @@ from src.data.source import Source
 from src.image_io import image_size, read_image
 
 _THREADS = 8
+_LEAST = 8
+"""Masks that are looked into however long they take, since fewer would say little."""
+
 _BAND = 2**22
 """Pixels that are counted at once, since counting takes eight bytes for each."""
 
@@ -60,7 +63,7 @@ def scan_masks(
         sources: how they are read; each pair says which of them is its own.
         channels: of an image.
         limit: how many to look into; None for all, and then images are decoded too.
-        seconds: no further mask is looked into after this time.
+        seconds: no further mask is looked into after this time, except the first 8.
         show_progress: whether to draw a bar.
     """
     end = time.monotonic() + seconds
@@ -72,7 +75,7 @@ def scan_masks(
             futures = [pool.submit(look, pair) for pair in chosen]
             for future in track(futures, f"Checking {split} files", transient=True, disable=not show_progress):
                 masks.append(future.result())
-                if time.monotonic() > end:
+                if len(masks) >= _LEAST and time.monotonic() > end:
                     break
         finally:
             pool.shutdown(cancel_futures=True)
@@ -82,18 +85,12 @@ def scan_masks(
 def _look(pair: Pair, sources: Sequence[Source], channels: int, decode: bool) -> MaskFacts:
     source = sources[pair.source]
     try:
-        if decode or getattr(source.read_image, "func", source.read_image) is not read_image:
-            height, width = source.read_image(pair.image, channels).shape[:2]
-        else:
-            height, width = image_size(pair.image, source.max_image_pixels)
-        # The values as they are stored, with all that the source itself looks at.
-        stored = replace(source, encoder=cast("Any", lambda stored, path: stored)).labels(pair, (height, width))
-        if stored.dtype == bool:
-            stored = stored.view(np.uint8)
-        if stored.dtype.kind not in "ui":
-            raise ValueError(f"mask must hold whole numbers, got {stored.dtype} in {pair.mask}.")
-    except (ValueError, OSError) as error:
-        return MaskFacts(pair.mask, pair.source, {}, problem=str(error))
+        stored = _stored(pair, source, channels, decode)
+    except MemoryError:
+        raise
+    except Exception as error:  # a reader of the user's own may raise anything
+        told = str(error) if isinstance(error, ValueError | OSError) else repr(error)
+        return MaskFacts(pair.mask, pair.source, {}, problem=" ".join([told, *getattr(error, "__notes__", ())]))
     if stored.dtype == np.uint8:
         bands = np.array_split(stored, 1 + stored.size // _BAND)
         counts = np.sum([np.bincount(band.ravel(), minlength=256) for band in bands], axis=0)
@@ -103,3 +100,16 @@ def _look(pair: Pair, sources: Sequence[Source], channels: int, decode: bool) ->
         values, counts = np.unique(stored, return_counts=True)
     pixels = dict(zip(values.tolist(), counts.tolist(), strict=True))
     return MaskFacts(pair.mask, pair.source, pixels, smooth_share(stored) if len(pixels) > 2 else 0.0)
+
+
+def _stored(pair: Pair, source: Source, channels: int, decode: bool) -> np.ndarray:
+    """The values as they are stored, with all that the source itself looks at."""
+    with source.naming(pair):
+        if decode or getattr(source.read_image, "func", source.read_image) is not read_image:
+            height, width = source.read_image(pair.image, channels).shape[:2]
+        else:
+            height, width = image_size(pair.image, source.max_image_pixels)
+        stored = replace(source, encoder=cast("Any", lambda stored, path: stored)).labels(pair, (height, width))
+        if stored.dtype.kind not in "bui":
+            raise ValueError(f"mask must hold whole numbers, got {stored.dtype} in {pair.mask}.")
+    return stored.view(np.uint8) if stored.dtype == bool else stored

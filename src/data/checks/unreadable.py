@@ -18,4 +18,4 @@ def unusable_files(scan: Scan) -> Iterator[Finding]:
     if problems:
         more = [f"... and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
         lines = "\n  ".join([*problems[:_SHOWN], *more])
-        yield Finding("error", f"{len(problems)} of {scan.looked_at} cannot be used:\n  {lines}")
+        yield Finding("error", f"{len(problems)} of {scan.looked_at}, or their images, cannot be used:\n  {lines}")

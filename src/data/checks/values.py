@@ -42,17 +42,17 @@ def _counted(masks: Sequence[MaskFacts]) -> Counter[int]:
 
 
 def _remedy(encoder: LabelEncoder, unknown: Sequence[int], found: Collection[int]) -> str:
-    ids = encoder.classes.ids
+    ids = [class_id - encoder.reduce_zero_label for class_id in encoder.classes.ids]  # as in data.classes
     free = next((class_id for class_id in ids if class_id not in found), None)
     if unknown == [255] and free is not None and {*found} == {0, 255}:
-        return f'masks of 0 and 255 want --data.mapping "{{255: {free}}}", which makes 255 the class of id {free}'
-    if unknown == [1] and ids == (0, 255) and 255 not in found:
-        return 'masks of 0 and 1 want --data.mapping "{1: 255}" or the ids 0 and 1 in data.classes'
+        return f"masks of 0 and 255 want {encoder.as_mapped(255, free)}, which makes 255 the class of id {free}"
+    if unknown == [1] and ids == [0, 255] and 255 not in found:
+        return f"masks of 0 and 1 want {encoder.as_mapped(1, 255)} or the ids 0 and 1 in data.classes"
     if unknown == [len(ids)] and sorted(ids) == list(range(len(ids))) and not encoder.reduce_zero_label:
         return (
             f"if 0 means unlabelled and classes begin at 1, give --data.reduce_zero_label true; else add "
-            f"{unknown[0]} to data.classes, data.mapping or data.ignored_ids"
+            f"{unknown[0]} to {encoder.options}"
         )
     if unknown == [0]:
         return "if 0 means unlabelled, add it to data.ignored_ids; else add it to data.classes or data.mapping"
-    return "add the values to data.classes, data.mapping or data.ignored_ids"
+    return f"add the values to {encoder.options}"
