@@ -101,10 +101,10 @@ class ClassList:
     def from_file(cls, path: str | Path) -> "ClassList":
         """Classes from a text file with one class a line: ``name``, ``id name``, either with `` r,g,b`` at its end.
 
-        Commas may stand for blanks and blanks for commas, so three numbers at the end are always a colour. The id is the
-        value in the mask files; without ids the classes are 0, 1, 2 and so on. Synonyms may follow a name after ``;``.
-        Empty lines and what follows ``#`` are passed over. Classes without a colour get a distinct one. A file ``.json``
-        holds ``{"id": "name"}``, alone or under ``id2label`` as in a model's ``config.json``.
+        Commas may stand for blanks and blanks for commas: three numbers after a name are always a colour. The id is
+        the value in the mask files; without ids the classes are 0, 1, 2 and so on. Synonyms may follow a name after
+        ``;``. Empty lines and what follows ``#`` are passed over. Classes without a colour get a distinct one. A file
+        ``.json`` holds ``{"id": "name"}``, alone or under ``id2label`` as in a model's ``config.json``.
 
         Args:
             path: the file, UTF-8.

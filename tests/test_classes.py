@@ -66,8 +66,14 @@ def test_unclear_files_are_refused_with_their_path(tmp_path: Path, text: str, me
 
 
 def test_missing_file_is_named(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match=r"data.classes must be a text file.*absent\.txt"):
+    with pytest.raises(FileNotFoundError, match=r"data.classes must be a text file.*absent\.txt, which does not exist"):
         ClassList.from_file(tmp_path / "absent.txt")
+    with pytest.raises(FileNotFoundError, match=rf"data.classes must be a text file.*{tmp_path}, which is a folder"):
+        ClassList.from_file(tmp_path)
+    (tmp_path / "loop.txt").symlink_to("loop.txt")
+    for name in ("loop.txt", "a" * 300, "a\0b"):
+        with pytest.raises(ValueError, match=r"data\.classes must be a text file .*(loop|aaa|a\0b)"):
+            ClassList.from_file(tmp_path / name)
 
 
 def test_default_colours_are_distinct():
@@ -111,6 +117,40 @@ def test_ids_may_be_followed_by_a_colon_or_a_comma(tmp_path: Path, text: str):
     (tmp_path / "classes.txt").write_text(text)
     classes = ClassList.from_file(tmp_path / "classes.txt")
     assert (classes.names, classes.ids) == (("sky", "road"), (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "colour"),
+    [
+        ("0,a,255,0,1", "a", (255, 0, 1)),
+        ("0, a, 255, 0, 1", "a", (255, 0, 1)),
+        ("0 a 255 0 1", "a", (255, 0, 1)),
+        ("0\ta b\t255\t0\t1", "a b", (255, 0, 1)),
+        ("a,255,0,1", "a", (255, 0, 1)),
+        ("a 255 0 1", "a", (255, 0, 1)),
+        ("0 a; b 255 0 1", "a", (255, 0, 1)),
+        ("0 route 66 10", "route 66 10", None),
+        ("0 1 2 3", "1 2 3", None),
+    ],
+)
+def test_colours_may_be_parted_like_the_rest_of_the_line(tmp_path: Path, line: str, name: str, colour: tuple | None):
+    (tmp_path / "classes.txt").write_text(line)
+    classes = ClassList.from_file(tmp_path / "classes.txt")
+    assert classes.names == (name,)
+    assert classes.palette == ((colour,) if colour else tuple(distinct_colours(1)))
+
+
+def test_names_are_kept_in_one_normal_form(tmp_path: Path):
+    composed, parted = "Stra\u00dfe \u00e9", "Stra\u00dfe e\u0301"
+    assert ClassList((parted,), ((0, 0, 0),), synonyms=((parted,),)).to_dict()["names"] == [composed]
+    assert ClassList((parted,), ((0, 0, 0),), synonyms=((parted,),)).synonyms == ((composed,),)
+    for name, text in (
+        ("classes.txt", f"{composed}\n{parted}\n"),
+        ("id2label.json", f'{{"0":"{composed}","1":"{parted}"}}'),
+    ):
+        (tmp_path / name).write_text(text, "utf-8")
+        with pytest.raises(ValueError, match=r"classes\.names must be unique"):
+            ClassList.from_file(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +206,8 @@ def test_a_json_of_ids_and_names_is_read(tmp_path: Path, text: str):
         ('{"sky": 0}', "it holds something else"),
         ('{"id2label": ["sky"]}', "it holds something else"),
         ('{"sky": "0"}', "invalid literal"),
+        ("{}", "at least one class, got none"),
+        ('{"id2label": {}}', "at least one class, got none"),
         ('{"0": "sky", "0": "road"}', r"classes.ids must be unique, got \[0\]"),
         ('{"-1": "sky"}', "got -1"),
     ],

@@ -220,7 +220,7 @@ class PredictionWriter(BasePredictionWriter):
         facts = [f"{self._num_done} more were there already"] if self._num_done else []
         if self.failures:
             told = (f"{name}: {reason}" for name, reason in self.failures.items())
-            lines = [line.encode(errors="backslashreplace").decode() for line in told]
+            lines = ["".join(char if char.isprintable() else ascii(char)[1:-1] for char in line) for line in told]
             with written_beside(failed) as beside:
                 beside.write_text("".join(f"{line}\n" for line in lines), "utf-8")
             print("\n".join(f"failed: {line}" for line in lines[:_SHOWN]))

@@ -25,8 +25,6 @@ def find_checkpoint(told: str, subcommand: str, runs: str, name: str | None) -> 
         return told
     if told in KINDS:
         folder = Path(runs, name or "")
-        if not _within(folder, kinds):
-            folder = Path(runs)
     if found := _within(folder, kinds):
         run = max(found, key=_written).parent
         return str(next(run / f"{kind}.ckpt" for kind in kinds if (run / f"{kind}.ckpt") in found))

@@ -20,6 +20,7 @@ UNHELPFUL = (
     ".*callbacks used to create the checkpoint need to be provided",  # scoring and predicting write no checkpoints
     ".*LeafSpec.* is deprecated",  # lightning's own call
     ".*Total length of `DataLoader` across ranks is zero",  # a predict job with nothing left to do
+    ".*The dirpath has changed from",  # said of every run that goes on, and untrue of ours
     ".*local rank has zero length",  # fewer images than processes
 )
 

@@ -6,7 +6,7 @@ The parser says the same in a wall of nested unions; the innermost of what it sa
 import importlib
 import inspect
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -14,7 +14,7 @@ from jsonargparse import ArgumentParser
 
 from src.cli.changes import successor
 from src.cli.command_line import SUBCOMMANDS, CommandLine
-from src.cli.config_file import nested_items
+from src.cli.config_file import ConfigFile, nested_items
 
 TYPES = {
     "int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "list": "a list",
@@ -30,6 +30,7 @@ EXAMPLES = {
     "predict": "python -m src.predict --ckpt_path best --data.images photos/ --output masks/",
 }
 HELP = "; --help lists what there is"
+NO_CLASS = "no class is told for this part; put the config that tells it before, such as --config custom_masks.yaml"
 _KEY = re.compile(r'(?:- )?Parser key "([^"]+)":(.*)')
 _CLASS = re.compile(r"(?:- )?Problem with given class_path '([^']+)':")
 _UNKNOWN = re.compile(
@@ -114,8 +115,9 @@ def in_words(message: str, line: CommandLine, options: Collection[str]) -> str:
         known = class_options(first.class_path) if first.class_path else options
         hint = _nearest(key, [_joined(first.key, name) for name in known])
         if not hint and first.class_path:
-            hint = f"; {first.class_path} has {', '.join(dict.fromkeys(name.partition('.')[0] for name in known))}"
-        return f"{origin(line, key)} is not an option{hint or HELP}."
+            has = ", ".join(dict.fromkeys(name.partition(".")[0] for name in known))
+            hint = f"; {first.class_path} has {has}" if has else f"; {NO_CLASS}"
+        return f"{origin(line, key, line.configs)} is not an option{hint or HELP}."
     return f"{origin(line, first.key)} {_wrong_class(first.text, message) or _wanted(innermost, message)}."
 
 
@@ -136,15 +138,16 @@ def check_groups(line: CommandLine, options: Collection[str]) -> None:
                 raise UsageError(f"{key} in {config.path} must hold keys and values, got {config.values[key]}.")
 
 
-def origin(line: CommandLine, key: str) -> str:
+def origin(line: CommandLine, key: str, configs: Sequence[ConfigFile] | None = None) -> str:
     """An option as the user gave it: with dashes, and with the config that it stands in unless a flag gives it.
 
     Args:
         line: the command line.
         key: the option without dashes.
+        configs: where to look, in this order; None for all configs, the last first.
     """
     if not line.has_flag(f"--{key}"):
-        for config in reversed(line.configs):
+        for config in reversed(line.configs) if configs is None else configs:
             if any(key == name for name, _ in nested_items(config.values)):
                 return f"{key} in {config.path}"
     return f"--{key}"
@@ -204,6 +207,11 @@ def _unrecognized(line: CommandLine, options: Collection[str], words: str) -> st
 
 def _wrong_class(text: str, message: str) -> str | None:
     if match := re.match(r"module '(\S+)' has no attribute '(\S+)'", text):
+        if getattr(importlib.import_module(match[1]), "__file__", None) is None:
+            return (
+                f"must be a class, got {match[1]}.{match[2]}, but {match[1]} is a folder without a module; put the folder "
+                f"of the module on the path, as in PYTHONPATH=FOLDER, and call other folders otherwise"
+            )
         near = (f"{match[1]}.{name}" for name in get_close_matches(match[2], _classes(match[1]), 1))
         return f"must be a class, got {match[1]}.{match[2]}, which does not exist{_or_nearest(near)}"
     if match := re.match(r"Expected (?:a dot import path string: |an import path or .*, but got )(.*)", text):
@@ -231,11 +239,16 @@ def _wanted(innermost: list[Leaf], message: str) -> str:
         text = re.sub(r"\. Got value: .*", "", leaf.text)
         if match := re.match(r"Expected an? (?:<class '(?:\w+\.)*(\w+)'>|typing\.Literal\[(.*)\])$", text):
             wanted.append(TYPES.get(match[1], f"a {match[1]}") if match[1] else f"one of {match[2]}".replace("'", ""))
+        elif match := re.match(r"invalid literal for int\(\) with base 10: (.*)", text):
+            rest.append(f"its keys must be whole numbers, got {match[1]}")
         else:
             rest.append(text)
     if rest and set(wanted) <= {TYPES["NoneType"]}:
         return f"is refused: {'; '.join(dict.fromkeys(rest))}"
-    return f"must be {' or '.join(dict.fromkeys(wanted))}{_got(message)}"
+    got = _got(message)
+    if TYPES["list"] in wanted and re.fullmatch(r", got -?\w+", got):
+        got += f'; for example "[{got.removeprefix(", got ")}]"'
+    return f"must be {' or '.join(dict.fromkeys(wanted))}{got}"
 
 
 def _got(message: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from src.classes import ClassList
-from src.data.archive import unpack
+from src.data.archive import UnfitArchiveError, unpack
 from src.data.datamodule import SegmentationDataModule, Split
 from src.data.pairs import Pair, match_pairs, readable
 from src.data.source import Source
@@ -30,7 +30,8 @@ class ADE20K(SegmentationDataModule):
     Args:
         root: the unpacked folder ``ADEChallengeData2016``.
         download: whether to fetch and unpack the archive where ``root`` is absent or empty. It is kept beside ``root``
-            as ``<root>.zip`` until it is unpacked and then removed; one that lay there before is used, and kept.
+            as ``<root>.zip`` until it is unpacked or found to be unfit, and then removed; one that lay there before is
+            used, and kept.
         url: address of the archive.
         **common: see ``SegmentationDataModule``.
 
@@ -50,8 +51,9 @@ class ADE20K(SegmentationDataModule):
         Raises:
             ValueError: ``root`` holds something else, or the archive cannot be fetched or unpacked.
         """
-        if not self.download or _is_complete(self.root):
-            return
+        with readable("data.root"):
+            if not self.download or _is_complete(self.root):
+                return
         with one_at_a_time(self.root):
             if not _is_complete(self.root):
                 _make(self.root, self.url)
@@ -118,7 +120,16 @@ def _make(root: Path, url: str) -> None:
     found = archive.exists()
     download(url, archive)
     print(f"unpacking {archive} to {root}", file=sys.stderr)
-    unpack(archive, root)
+    try:
+        unpack(archive, root)
+    except UnfitArchiveError as error:
+        if found:
+            raise
+        archive.unlink()
+        raise ValueError(
+            f"{url} must be ADE20K's archive ({error}); the file was removed, so that the same command fetches it "
+            f"again; check data.url."
+        ) from error
     if not found:
         archive.unlink()
 

@@ -12,6 +12,10 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, Unicode
 """What reading a damaged zip file raises."""
 
 
+class UnfitArchiveError(ValueError):
+    """The file is damaged or holds something else than it should, whatever room there is."""
+
+
 def unpack(archive: Path, folder: Path) -> None:
     """Makes ``folder`` out of the one folder at the top of a zip file.
 
@@ -23,8 +27,8 @@ def unpack(archive: Path, folder: Path) -> None:
         folder: what to make, absent or empty.
 
     Raises:
-        ValueError: the file is no zip file, damaged, or holds something else than one folder of files, or the disk has
-            no room for it.
+        UnfitArchiveError: the file is no zip file, damaged, or holds something else than one folder of files.
+        ValueError: the disk has no room for it.
     """
     beside = folder.with_name(f".{folder.name}.unpacking")
     shutil.rmtree(beside, ignore_errors=True)
@@ -35,7 +39,9 @@ def unpack(archive: Path, folder: Path) -> None:
             file.extractall(beside)
         (beside / top).rename(folder)
     except _DAMAGE as error:
-        raise ValueError(f"{archive} must be a whole zip file, got {error}; remove it and fetch it again.") from error
+        raise UnfitArchiveError(
+            f"{archive} must be a whole zip file, got {error}; remove it and fetch it again."
+        ) from error
     except OSError as error:
         raise ValueError(
             f"{archive} cannot be unpacked to {folder.absolute()} ({error}); make room there, or choose another folder."
@@ -52,13 +58,13 @@ def _checked(file: zipfile.ZipFile, archive: Path, parent: Path) -> str:
         stored = entry.orig_filename
         outside = name.is_absolute() or not name.parts or ".." in name.parts or PureWindowsPath(stored).drive
         if outside or "\\" in stored or "\0" in stored:
-            raise ValueError(_refusal(archive, f"{stored!r}, which leads out of its folder"))
+            raise _refusal(archive, f"{stored!r}, which leads out of its folder")
         if stat.S_ISLNK(entry.external_attr >> 16):
-            raise ValueError(_refusal(archive, f"the link {name}"))
+            raise _refusal(archive, f"the link {name}")
     if doubled := len(names) - len(set(names)):
-        raise ValueError(_refusal(archive, f"{doubled} names twice"))
+        raise _refusal(archive, f"{doubled} names twice")
     if len(tops := {name.parts[0] for name in names}) != 1 or all(len(name.parts) == 1 for name in names):
-        raise ValueError(_refusal(archive, f"{len(tops)} entries at its top"))
+        raise _refusal(archive, f"{len(tops)} entries at its top")
     needed = sum(entry.file_size for entry in entries)
     free = shutil.disk_usage(parent).free
     if needed > free:
@@ -69,5 +75,7 @@ def _checked(file: zipfile.ZipFile, archive: Path, parent: Path) -> str:
     return tops.pop()
 
 
-def _refusal(archive: Path, what: str) -> str:
-    return f"{archive} must hold one folder of files, got {what}; fetch it again from a place you trust."
+def _refusal(archive: Path, what: str) -> UnfitArchiveError:
+    return UnfitArchiveError(
+        f"{archive} must hold one folder of files, got {what}; fetch it again from a place you trust."
+    )

@@ -20,7 +20,8 @@ class ImageFolder(SegmentationDataModule):
 
     An image is called by its path inside the folder that was given, or, where several things were, inside the deepest
     folder around all of them, so that equal names in two folders stay apart. Around a pattern stands what comes before
-    its first wildcard. An image that is named twice comes once.
+    its first wildcard. An image that is named twice comes once. Hidden files, and folders that systems keep
+    (``__MACOSX``, ``@eaDir``, recycle bins), are passed over unless they are named.
 
     Args:
         images: one or several of: a folder, with everything inside it; an image; a pattern such as ``photos/*.jpg`` or

@@ -275,3 +275,19 @@ def test_classes_that_no_mask_can_hold_are_refused_before_the_first_image(task, 
     with pytest.raises(ValueError, match="class ids must be at most 65535"):
         run_job(images, tmp_path / "out", task)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_name_with_control_characters_stays_one_line_and_steers_no_terminal(task, tmp_path, capsys):
+    images = draw_images(tmp_path / "images", {"a.png": (9, 9)})
+    for name in ("two\nlines.png", "red\x1b[31m.png", "return\r.png", "parted\u2028.png", "größer 图.png"):
+        (images / name).write_bytes(b"")
+    run_job(images, tmp_path / "out", task)
+    lines = (tmp_path / "out" / "failed.txt").read_text("utf-8").splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        "größer 图.png",
+        r"parted\u2028.png",
+        r"red\x1b[31m.png",
+        r"return\r.png",
+        r"two\nlines.png",
+    ]
+    assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())

@@ -1,3 +1,4 @@
+import errno
 import io
 import shutil
 import threading
@@ -180,3 +181,46 @@ def test_files_that_cannot_be_used_are_named_before_the_first_step(tmp_path: Pat
     image.write_bytes(image.read_bytes()[:200])
     with pytest.raises(ValueError, match=rf"{image} cannot be read as an image"):
         data.pairs("train")
+
+
+def test_a_name_that_no_system_takes_is_a_plain_error(tmp_path: Path):
+    data = ADE20K(str(tmp_path / ("a" * 300)), download=True)
+    for use in (data.prepare_data, lambda: data.setup("validate")):
+        with pytest.raises(ValueError, match=r"data\.root must be readable, got .*aaa.* \(File name too long\)"):
+            use()
+
+
+@pytest.mark.parametrize("content", [b"<html>come back later</html>", b"", None], ids=["page", "empty", "other"])
+def test_a_file_that_is_not_the_archive_is_fetched_again(server: FileServer, tmp_path: Path, content: bytes | None):
+    archive = server.content
+    if content is None:
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as file:
+            file.writestr("note.txt", "no folder")
+        content = packed.getvalue()
+    server.content = content
+    told = "cannot be fetched: the server sends an empty" if not content else "must be ADE20K's archive .*was removed"
+    with pytest.raises(ValueError, match=rf"{server.url} {told}"):
+        fetched(server, tmp_path / "ade")
+    server.content = archive
+    fetched(server, tmp_path / "ade").setup("fit")
+
+
+def test_an_unfit_archive_fetched_by_hand_is_left_alone(server: FileServer, tmp_path: Path):
+    (tmp_path / "ade.zip").write_bytes(b"<html>")
+    with pytest.raises(ValueError, match=r"ade\.zip must be a whole zip file"):
+        fetched(server, tmp_path / "ade")
+    assert (tmp_path / "ade.zip").read_bytes() == b"<html>"
+
+
+def test_an_archive_that_has_no_room_to_be_unpacked_is_kept(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(file: zipfile.ZipFile, folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match=r"cannot be unpacked .*No space left"):
+        patch.setattr(zipfile.ZipFile, "extractall", full)
+        fetched(server, tmp_path / "ade")
+    fetched(server, tmp_path / "ade").setup("fit")
+    assert len(server.requests) == 1

@@ -41,7 +41,7 @@ def test_it_serves_predict_only(tmp_path: Path):
 
 
 def test_a_missing_folder_is_named(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match=r"data.images must be a folder of images.*absent"):
+    with pytest.raises(FileNotFoundError, match=rf"folder of images \(\.bmp, .* got {tmp_path}/absent, which does not"):
         ImageFolder(str(tmp_path / "absent")).setup("predict")
 
 
@@ -69,6 +69,18 @@ def test_a_missing_folder_is_named(tmp_path: Path):
 )
 def test_images_come_from_folders_files_and_patterns_each_once(root, images, expected):
     assert names(images) == expected
+
+
+@pytest.mark.parametrize("folder", ["__MACOSX", "@eaDir", "$RECYCLE.BIN", "#recycle", "System Volume Information"])
+def test_what_systems_keep_is_passed_over_alike_by_folders_and_patterns(root, folder):
+    save(root / "in" / "x" / folder / "deep" / "copy.png", texture((3, 4)))
+    for images in ("in", "in/**", "in/**/*.png", "in/x/*/*/*"):
+        if images == "in/x/*/*/*":
+            with pytest.raises(FileNotFoundError, match="matches no image"):
+                names(images)
+        else:
+            assert not [name for name in names(images) if "copy" in name]
+    assert names(f"in/x/{folder}/**") == ["deep/copy.png"]  # named by the user
 
 
 def test_absolute_and_relative_names_are_the_same_images(root):
@@ -102,6 +114,9 @@ def test_a_link_keeps_its_own_name(root):
             FileNotFoundError,
             r"got no/such\.png in line 3 of lists/missing\.txt, which does not exist",
         ),
+        ("a" * 300, ValueError, r"data\.images must be readable, got a+ \(File name too long\)"),
+        ("lists/long.txt", ValueError, r"data\.images must be readable, got .*a+ \(File name too long\)"),
+        ("loop", FileNotFoundError, r"got .*/loop, which does not exist"),
         ("lists/folder.txt", FileNotFoundError, r"got .*in in line 1 of lists/folder\.txt, which is a folder"),
         ("lists/suffix.txt", ValueError, r"got in/notes\.pdf in line 1 of lists/suffix\.txt"),
         ("lists/empty.txt", FileNotFoundError, r"got lists/empty\.txt, which lists no image"),
@@ -111,6 +126,8 @@ def test_a_link_keeps_its_own_name(root):
 )
 def test_what_is_no_image_is_named(root, images, kind, said):
     texts = {"missing": "# list\na1.png\nno/such.png\n", "folder": "in", "suffix": "in/notes.pdf", "empty": "\n#\n"}
+    texts["long"] = "a" * 300
+    (root / "loop").symlink_to("loop")
     (root / "lists").mkdir()
     for name, text in texts.items():
         (root / "lists" / f"{name}.txt").write_text(text)

@@ -154,3 +154,15 @@ def test_masks_that_are_not_whole_numbers_are_refused():
     with pytest.raises(ValueError, match=r"mask must hold whole numbers, got float32 in a/mask\.npy"):
         LabelEncoder(classes(0, 1))(np.zeros((2, 2), np.float32), "a/mask.npy")
     assert LabelEncoder(classes(0, 1))(np.eye(2, dtype=bool), "mask.npy").tolist() == [[1, 0], [0, 1]]
+
+
+def test_a_mapping_finds_a_name_in_any_normal_form():
+    known = ClassList.from_names(["ground", "caf\u00e9"])
+    assert LabelEncoder(known, mapping={7: "cafe\u0301"}).indices == {0: 0, 1: 1, 7: 1}
+
+
+def test_a_mapping_is_not_advised_where_it_is_refused():
+    with pytest.raises(ValueError, match=r"add the values to data\.classes, data\.mapping or data\.ignored_ids"):
+        LabelEncoder(classes(0, 1))(np.array([[9]]), "mask.png")
+    with pytest.raises(ValueError, match=r"add the values to data\.classes or data\.ignored_ids"):
+        LabelEncoder(classes(0, 1), reduce_zero_label=True)(np.array([[9]]), "mask.png")

@@ -55,7 +55,9 @@ def test_hidden_and_system_files_are_passed_over(tmp_path: Path):
     for folder in (tmp_path / "images", tmp_path / "masks"):
         save(folder / "a.png", TINY)
         for name in (
-            ".DS_Store", "Thumbs.db", "desktop.ini", "._a.jpg", ".hidden/b.png", "__MACOSX/c.png", "notes.txt", "README"
+            ".DS_Store", "Thumbs.db", "desktop.ini", "._a.jpg", ".hidden/b.png", "__MACOSX/c.png", "@eaDir/d.png",
+            "#recycle/e.png", "$Recycle.Bin/f.png", "System Volume Information/g.png", ".Trash-1000/h.png", "notes.txt",
+            "README",
         ):  # fmt: skip
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(b"")
@@ -91,7 +93,10 @@ def test_empty_and_missing_folders_are_named(tmp_path: Path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=rf"data.images must hold images \(.*\.png.*\), got {tmp_path}/empty"):
         find_images(tmp_path / "empty", "data.images")
-    with pytest.raises(FileNotFoundError, match=rf"data.images must be a folder.*{tmp_path}/absent.*does not exist"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=rf"data.images must be a folder of images \(\.bmp, .*\), got {tmp_path}/absent, which does not exist",
+    ):
         find_images(tmp_path / "absent", "data.images")
 
 
@@ -183,6 +188,25 @@ def test_masks_may_lie_in_a_folder_among_the_images(tmp_path: Path):
     }
 
 
+@pytest.mark.parametrize("masks", ["", "label_link"])
+def test_images_may_lie_in_a_folder_among_the_masks(tmp_path: Path, masks: str):
+    root = tmp_path / "labels"
+    for name in ("a.png", "b/c.png", "images/a.jpg", "images/b/c.jpg"):
+        save(root / name, TINY)
+    (tmp_path / "label_link").symlink_to(root)
+    pairs = match_pairs(root / "images", tmp_path / (masks or "labels"))
+    assert [(pair.name, pair.mask.resolve()) for pair in pairs] == [
+        ("a.jpg", root / "a.png"),
+        ("b/c.jpg", root / "b" / "c.png"),
+    ]
+
+
+def test_a_folder_above_the_images_without_masks_is_said_to_have_none(tmp_path: Path):
+    save(tmp_path / "images" / "a.png", TINY)
+    with pytest.raises(FileNotFoundError, match=rf"data\.masks must hold masks, got {tmp_path}, which .* alone"):
+        match_pairs(tmp_path / "images", tmp_path)
+
+
 def test_masks_that_keep_the_suffix_of_their_image_are_found_by_it(tmp_path: Path):
     for name in ("images/a.jpg", "masks/a.jpg.png"):
         save(tmp_path / name, TINY)
@@ -210,5 +234,28 @@ def test_links_that_lead_back_are_not_followed(tmp_path: Path):
 
 def test_a_file_in_place_of_a_folder_is_said_to_be_one(tmp_path: Path):
     save(tmp_path / "photo.png", TINY)
-    with pytest.raises(FileNotFoundError, match=r"data\.images must be a folder of images, got .*, which is a file"):
+    with pytest.raises(FileNotFoundError, match=r"data\.images must be a folder of images \(.*, which is a file"):
         find_images(tmp_path / "photo.png", "data.images")
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "set.v1"])
+def test_a_link_that_leads_nowhere_and_is_no_image_is_passed_over(tmp_path: Path, name: str):
+    save(tmp_path / "images" / "1.png", TINY)
+    (tmp_path / "images" / name).symlink_to("nowhere")
+    assert [pair.name for pair in find_images(tmp_path / "images", "data.images")] == ["1.png"]
+
+
+@pytest.mark.parametrize("loop", ["images", "masks"])
+def test_links_in_a_circle_are_no_folder(tmp_path: Path, loop: str):
+    save(tmp_path / ("masks" if loop == "images" else "images") / "1.png", TINY)
+    (tmp_path / loop).symlink_to(loop)
+    told = rf"data\.{loop} must be a folder of images .*/{loop}, which is a link that leads nowhere"
+    with pytest.raises(FileNotFoundError, match=told):
+        match_pairs(tmp_path / "images", tmp_path / "masks")
+
+
+def test_a_name_that_no_system_takes_is_said_to_be_too_long(tmp_path: Path):
+    with pytest.raises(
+        ValueError, match=r"data\.images must be readable, got .*a{300} \(File name too long\); correct"
+    ):
+        find_images(tmp_path / ("a" * 300), "data.images")

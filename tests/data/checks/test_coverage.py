@@ -20,6 +20,14 @@ def test_masks_of_0_and_255_do_not_train_in_silence(drawn, findings):
     assert findings(drawn(masks, "background\ncell\n", mapping={255: 1})) == []
 
 
+def test_masks_of_0_and_255_that_are_reduced_too_have_a_remedy_that_mends_them(drawn, findings):
+    masks = [labels((8, 8), (0, 255))] * 4
+    (message,) = of(findings(drawn(masks, "background\ncell\n", reduce_zero_label=True)), "error")
+    assert "if it stands for cell, give --data.reduce_zero_label false --data.mapping " in message
+    assert '--data.mapping "{255: 1}"' in message
+    assert findings(drawn(masks, "background\ncell\n", mapping={255: 1})) == []
+
+
 @pytest.mark.parametrize("ids", [(0, 1), (0, 1, 255)])
 def test_a_zero_label_that_is_a_class_is_not_reduced_in_silence(drawn, findings, ids):
     masks = [labels((8, 8), ids)] * 3

@@ -46,9 +46,11 @@ def test_a_small_set_is_looked_at_whole(count):
 def test_no_more_masks_are_read_when_time_is_up(tmp_path: Path):
     pair = drawn_pair(tmp_path, (4, 4))
     scan = scanned([pair] * 50, Source(encoder=ENCODER), seconds=0)
-    assert (len(scan.masks), scan.complete) == (1, False)
-    assert scan.looked_at == "the 1 of 50 training masks looked at"
+    assert (len(scan.masks), scan.complete) == (8, False)
+    assert scan.looked_at == "the 8 of 50 training masks looked at"
     assert scanned([pair] * 50, Source(encoder=ENCODER)).complete
+    for count in (2, 8):  # however slow the machine is
+        assert scanned([pair] * count, Source(encoder=ENCODER), seconds=0).complete
 
 
 def test_masks_are_counted_as_they_are_stored(tmp_path: Path):
@@ -74,12 +76,38 @@ def test_a_mask_that_is_not_whole_numbers_is_a_problem(tmp_path: Path):
     assert "mask must hold whole numbers, got float64" in facts.problem
 
 
-def test_a_mistake_in_a_reader_is_not_taken_for_a_bad_file(tmp_path: Path):
-    def read_mask(path: Path) -> np.ndarray:
-        raise KeyError("a bug")
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (KeyError, "KeyError('gone') while reading"),
+        (RuntimeError, "RuntimeError('gone') while reading"),
+        (ValueError, "gone while reading"),
+        (OSError, "gone while reading"),
+    ],
+)
+@pytest.mark.parametrize("reader", ["read_image", "read_mask"])
+def test_whatever_a_reader_raises_is_a_problem_that_names_the_files(tmp_path: Path, reader, error, told):
+    def read(*arguments: object) -> np.ndarray:
+        raise error("gone")
 
-    with pytest.raises(KeyError, match="a bug"):
-        scanned([drawn_pair(tmp_path, (3, 5))] * 3, Source(read_mask=read_mask, encoder=ENCODER))
+    pair = drawn_pair(tmp_path, (3, 5))
+    problems = [facts.problem for facts in scanned([pair], Source(**{reader: read}, encoder=ENCODER)).masks]
+    assert problems == [f"{told} {pair.image} and {pair.mask}"]
+
+
+def test_a_reader_that_gives_nothing_is_a_problem(tmp_path: Path):
+    pair = drawn_pair(tmp_path, (3, 5))
+    (facts,) = scanned([pair], Source(read_mask=lambda path: None, encoder=ENCODER)).masks
+    assert "'NoneType' object" in facts.problem
+    assert str(pair.mask) in facts.problem
+
+
+def test_too_little_memory_is_not_the_fault_of_a_file(tmp_path: Path):
+    def read_mask(path: Path) -> np.ndarray:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        scanned([drawn_pair(tmp_path, (3, 5))], Source(read_mask=read_mask, encoder=ENCODER))
 
 
 def test_images_are_decoded_in_full_only(tmp_path: Path):

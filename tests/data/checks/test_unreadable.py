@@ -14,7 +14,7 @@ def test_all_files_that_cannot_be_used_are_named_at_once(drawn, findings, tmp_pa
     save(tmp_path / "train" / "masks" / "003.png", texture((8, 8)))
     (finding,) = findings(data)
     first, *lines = finding.message.split("\n")
-    assert (finding.severity, first) == ("error", "4 of the 8 training masks cannot be used:")
+    assert (finding.severity, first) == ("error", "4 of the 8 training masks, or their images, cannot be used:")
     assert len(lines) == 4
     text = "".join(lines)
     assert all(name in text for name in ("images/000.png", "masks/001.png with 8x9", "masks/002.png", "masks/003.png"))
@@ -25,7 +25,7 @@ def test_many_files_that_cannot_be_used_make_no_wall(drawn, findings, tmp_path):
     for path in (tmp_path / "val" / "images").iterdir():
         path.write_text("no picture")
     (finding,) = findings(data)
-    assert finding.message.startswith("8 of the 8 validation masks cannot be used:")
+    assert finding.message.startswith("8 of the 8 validation masks, or their images, cannot be used:")
     assert finding.message.endswith("... and 3 more")
 
 

@@ -48,6 +48,15 @@ def test_common_mix_ups_have_a_remedy_of_their_own_that_mends_them(drawn, findin
     assert findings(drawn(masks, classes, **mended)) == []
 
 
+def test_a_mapping_is_not_advised_beside_reduce_zero_label_which_forbids_it(drawn, findings):
+    (message,) = training_errors(
+        findings(drawn([labels((8, 8), (0, 255))] * 2, ignored_ids=[], reduce_zero_label=True))
+    )
+    assert 'want --data.reduce_zero_label false --data.mapping "{255: 1}"' in message
+    (message,) = training_errors(findings(drawn([labels((8, 8), (0, 1, 2, 9))] * 2, reduce_zero_label=True)))
+    assert message.endswith("add the values to data.classes or data.ignored_ids.")
+
+
 def test_known_values_of_every_kind_are_no_finding(drawn, findings):
     masks = [labels((8, 8), (0, 1, 7, 9, 255))] * 2
     assert findings(drawn(masks, mapping={7: "road", 9: None}, ignored_ids=[255])) == []

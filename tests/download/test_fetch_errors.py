@@ -1,8 +1,11 @@
+import re
 import resource
 import shutil
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import nullcontext
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -110,3 +113,107 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):
         one_at_a_time(tmp_path / "file" / "set.zip"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://[bad", "http://", "http:///a.zip", "http://host:port/a.zip", f"http://{'a' * 64}.org/", "http://a..b/"],
+)
+def test_malformed_addresses_are_refused_at_once_with_the_address(tmp_path: Path, url: str):
+    with pytest.raises(ValueError, match=rf"{re.escape(url)} cannot be fetched: .+; check the address, or fetch it by"):
+        download(url, tmp_path / "a.zip", pause=60)
+
+
+@pytest.mark.parametrize("tail", ["Käfer ü.zip?q=ä b", "K%C3%A4fer%20%C3%BC.zip?q=%C3%A4%20b"])
+def test_addresses_in_any_script_are_fetched(server: FileServer, tmp_path: Path, tail: str):
+    asked = []
+    server.behave = lambda handler, number: asked.append(handler.path)
+    download(server.url.replace("set.zip", tail), tmp_path / "set.zip")
+    assert asked == ["/K%C3%A4fer%20%C3%BC.zip?q=%C3%A4%20b"]
+    assert (tmp_path / "set.zip").read_bytes() == CONTENT
+
+
+def leading(server: FileServer, target: str) -> None:
+    def behave(handler: BaseHTTPRequestHandler, number: int) -> bool:
+        if number == 1:
+            handler.send_response(302)
+            handler.send_header("Location", target)
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+        return number == 1
+
+    server.behave = behave
+
+
+@pytest.mark.parametrize("target", ["/other.zip", "HTTP://127.0.0.1:PORT/other.zip"])
+def test_a_server_may_lead_to_another_address(server: FileServer, tmp_path: Path, target: str):
+    leading(server, target.replace("PORT", str(server.port)))
+    fetch(server, tmp_path / "set.zip")
+    assert (tmp_path / "set.zip").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "ftp://127.0.0.1/a.zip",
+        "file:///etc/passwd",
+        "data:,x",
+        "http://[bad",
+        "http://host:port/",
+        f"http://{'a' * 64}.org",
+    ],
+)
+def test_a_server_may_not_lead_anywhere_else(server: FileServer, tmp_path: Path, target: str):
+    leading(server, target)
+    with pytest.raises(ValueError, match=rf"{server.url} cannot be fetched: .+; check the address"):
+        fetch(server, tmp_path / "set.zip", pause=60)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(("code", "length"), [(204, None), (202, "0"), (200, "0"), (200, None)])
+def test_an_answer_without_a_file_is_refused(server: FileServer, tmp_path: Path, code: int, length: str | None):
+    def behave(handler: BaseHTTPRequestHandler, number: int) -> bool:
+        handler.send_response(code)
+        if length:
+            handler.send_header("Content-Length", length)
+        handler.end_headers()
+        return True
+
+    server.behave = behave
+    told = "the server sends an empty file" if code == 200 else f"the server answers {code} "
+    with pytest.raises(ValueError, match=rf"{server.url} cannot be fetched: {told}"):
+        fetch(server, tmp_path / "set.zip", pause=60)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(("coding", "taken"), [("gzip", False), ("br", False), ("identity", True)])
+def test_a_body_in_a_coding_that_nobody_asked_for_is_refused(
+    server: FileServer, tmp_path: Path, coding: str, taken: bool
+):
+    def behave(handler: BaseHTTPRequestHandler, number: int) -> bool:
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", coding)
+        handler.end_headers()
+        handler.wfile.write(CONTENT)
+        return True
+
+    server.behave = behave
+    with nullcontext() if taken else pytest.raises(ValueError, match=rf"sends it in the coding {coding}; check the"):
+        fetch(server, tmp_path / "set.zip", pause=60)
+    assert names(tmp_path) == ["set.zip"] * taken
+
+
+@pytest.mark.parametrize("code", [404, 503])
+def test_a_server_cannot_steer_the_terminal(server: FileServer, tmp_path: Path, code: int):
+    server.behave = lambda handler, number: handler.send_error(code, "Gone \x1b[2J\x07\x9b") or True
+    with pytest.raises(ValueError, match=rf"answers {code} Gone ") as told:
+        fetch(server, tmp_path / "set.zip", tries=1)
+    assert str(told.value).isprintable()
+    assert r"\x1b[2J\x07\x9b" in str(told.value)
+
+
+@pytest.mark.parametrize("sha256", [None, "0" * 64])
+def test_a_folder_in_place_of_the_file_is_named(server: FileServer, tmp_path: Path, sha256: str | None):
+    with pytest.raises(ValueError, match=rf"{tmp_path} must be a file to write, got a folder; move it away"):
+        fetch(server, tmp_path, sha256=sha256)
+    assert server.requests == []

@@ -1,31 +1,24 @@
-"""Fetching a large file over HTTP: what has arrived is kept, and only a whole file gets its name."""
+"""Fetching a file in as many tries as it takes."""
 
 import hashlib
 import http.client
 import io
-import json
 import re
 import shutil
 import socket
-import sys
 import time
 import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-from rich.console import Console
-from rich.filesize import decimal
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+from src.download.address import opened, printable
+from src.download.lock import one_at_a_time
+from src.download.part import Part
+from src.download.progress import progress
 
 _CHUNK = 1 << 20
 _GIB = 1 << 30
 _LONGEST_PAUSE = 60
-_QUIET_SECONDS = 30
 _TRY_AGAIN = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -51,13 +44,15 @@ def download(
     """
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"url must begin with http:// or https://, got {url}; give the address of the file.")
+    if path.is_dir():
+        raise ValueError(f"{path.absolute()} must be a file to write, got a folder; move it away, or choose another.")
     if path.exists():
         _check_sum(path, sha256, f"{path} is not the file that is meant; remove it")
         return
     with one_at_a_time(path):
         if path.exists():
             return
-        part = _Part(url, path)
+        part = Part(url, path)
         _fetch(part, tries, timeout, pause)
         try:
             _check_sum(part.path, sha256, f"{url} gives another file; check the address")
@@ -68,78 +63,11 @@ def download(
         part.record.unlink(missing_ok=True)
 
 
-@contextmanager
-def one_at_a_time(path: Path) -> Iterator[None]:
-    """Keeps other processes that would make the same file or folder waiting.
-
-    Args:
-        path: what is made; its folder is made where there is none, and the lock stands in it.
-
-    Raises:
-        ValueError: the folder cannot be written to.
-    """
-    lock = FileLock(path.with_name(f".{path.name}.lock"))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except Timeout:
-        print(f"another process makes {path}; waiting for it", file=sys.stderr)
-        lock.acquire()
-    except OSError as error:
-        raise ValueError(
-            f"{path.parent.absolute()} must be a folder to write to, got {error.strerror}; choose another."
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 class _BrokenError(Exception):
     """This try has failed, the next may not."""
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What has arrived of a file, and beside it a record of which file that was."""
-
-    url: str
-    target: Path
-
-    @property
-    def path(self) -> Path:
-        return self.target.with_name(f"{self.target.name}.part")
-
-    @property
-    def record(self) -> Path:
-        return self.target.with_name(f"{self.target.name}.part.json")
-
-    @property
-    def by_hand(self) -> str:
-        return f"or fetch it by hand and save it as {self.target.absolute()}"
-
-    def size(self) -> int:
-        return self.path.stat().st_size if self.path.exists() else 0
-
-    def version(self) -> dict[str, Any] | None:
-        """Mark and length of the file that the bytes belong to; None where they cannot be continued."""
-        try:
-            version = json.loads(self.record.read_text())
-            known = version["mark"] or version["length"]
-            return version if version["url"] == self.url and known and self.path.exists() else None
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
-
-    def begin(self, mark: str | None, length: int | None) -> None:
-        self.forget()
-        self.record.write_text(json.dumps({"url": self.url, "mark": mark, "length": length}))
-
-    def forget(self) -> None:
-        self.path.unlink(missing_ok=True)
-        self.record.unlink(missing_ok=True)
-
-
-def _fetch(part: _Part, tries: int, timeout: float, pause: float) -> None:
+def _fetch(part: Part, tries: int, timeout: float, pause: float) -> None:
     furthest, failures = part.size(), 0
     while True:
         try:
@@ -155,7 +83,7 @@ def _fetch(part: _Part, tries: int, timeout: float, pause: float) -> None:
         time.sleep(min(pause * 2 ** (failures - 1), _LONGEST_PAUSE))
 
 
-def _try_once(part: _Part, timeout: float) -> None:
+def _try_once(part: Part, timeout: float) -> None:
     version, have = part.version(), part.size()
     if version and have == version["length"]:
         return
@@ -163,7 +91,8 @@ def _try_once(part: _Part, timeout: float) -> None:
     if version and have:
         headers |= {"Range": f"bytes={have}-"} | ({"If-Range": version["mark"]} if version["mark"] else {})
     try:
-        with urllib.request.urlopen(urllib.request.Request(part.url, headers=headers), timeout=timeout) as response:
+        with _asked(part, headers, timeout) as response:
+            _check_answer(response, part)
             if response.status == 206:
                 length = _length_of_rest(response, part, version)
             else:
@@ -171,14 +100,12 @@ def _try_once(part: _Part, timeout: float) -> None:
                 part.begin(_mark(response), length)
             _receive(response, part, have, length)
     except urllib.error.HTTPError as error:
+        told = f"the server answers {error.code} {printable(error.reason)}"
         if error.code == 416:
             part.forget()
         elif error.code not in _TRY_AGAIN:
-            raise ValueError(
-                f"{part.url} cannot be fetched: the server answers {error.code} {error.reason}; check the address, "
-                f"{part.by_hand}."
-            ) from error
-        raise _BrokenError(f"the server answers {error.code} {error.reason}") from error
+            raise _refusal(part, told) from error
+        raise _BrokenError(told) from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, socket.gaierror) and reason.errno != socket.EAI_AGAIN:
@@ -186,7 +113,26 @@ def _try_once(part: _Part, timeout: float) -> None:
                 f"{part.url} cannot be reached ({reason.strerror}); check the address and the connection, "
                 f"{part.by_hand}."
             ) from error
-        raise _BrokenError(str(reason) or type(reason).__name__) from error
+        raise _BrokenError(printable(reason) or type(reason).__name__) from error
+
+
+def _asked(part: Part, headers: dict[str, str], timeout: float) -> http.client.HTTPResponse:
+    try:
+        return opened(part.url, headers, timeout)
+    except ValueError as error:
+        raise _refusal(part, printable(error)) from error
+
+
+def _check_answer(response: http.client.HTTPResponse, part: Part) -> None:
+    """Lets pass what can be the file, or its rest."""
+    if response.status not in (200, 206):
+        raise _refusal(part, f"the server answers {response.status} {printable(response.reason)}")
+    if (coding := response.headers["Content-Encoding"]) not in (None, "", "identity"):
+        raise _refusal(part, f"the server sends it in the coding {printable(coding)}")
+
+
+def _refusal(part: Part, what: str) -> ValueError:
+    return ValueError(f"{part.url} cannot be fetched: {what}; check the address, {part.by_hand}.")
 
 
 def _mark(response: http.client.HTTPResponse) -> str | None:
@@ -195,7 +141,7 @@ def _mark(response: http.client.HTTPResponse) -> str | None:
     return etag if etag and not etag.startswith("W/") else response.headers["Last-Modified"]
 
 
-def _length_of_rest(response: http.client.HTTPResponse, part: _Part, version: dict[str, Any] | None) -> int | None:
+def _length_of_rest(response: http.client.HTTPResponse, part: Part, version: dict[str, Any] | None) -> int | None:
     """Length of the whole file, once the answer is known to be the rest of the same one."""
     span = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers["Content-Range"] or "")
     begins_there = version and span and int(span[1]) == part.size()
@@ -212,10 +158,10 @@ def _is_same(version: dict[str, Any], mark: str | None, length: str) -> bool:
     return mark in (None, version["mark"]) and length in ("*", str(version["length"]))
 
 
-def _receive(response: http.client.HTTPResponse, part: _Part, have: int, length: int | None) -> None:
+def _receive(response: http.client.HTTPResponse, part: Part, have: int, length: int | None) -> None:
     _check_room(part.target, None if length is None else length - have)
     response.length = None  # else http.client hides what a server sends beyond the length that it promised
-    with part.path.open("ab" if have else "wb", buffering=0) as file, _progress(part, have, length) as advance:
+    with part.path.open("ab" if have else "wb", buffering=0) as file, progress(part, have, length) as advance:
         while chunk := _next_chunk(response, have == length):
             have += _written(file, chunk, part)
             advance(have)
@@ -227,6 +173,9 @@ def _receive(response: http.client.HTTPResponse, part: _Part, have: int, length:
                 )
     if length is not None and have < length:
         raise _BrokenError(f"the connection ended after {have} of {length} bytes")
+    if not have:
+        part.forget()
+        raise _refusal(part, "the server sends an empty file")
 
 
 def _next_chunk(response: http.client.HTTPResponse, complete: bool) -> bytes:
@@ -238,7 +187,7 @@ def _next_chunk(response: http.client.HTTPResponse, complete: bool) -> bytes:
         raise
 
 
-def _written(file: io.FileIO, chunk: bytes, part: _Part) -> int:
+def _written(file: io.FileIO, chunk: bytes, part: Part) -> int:
     rest = memoryview(chunk)
     try:
         while rest:
@@ -267,26 +216,3 @@ def _check_sum(path: Path, sha256: str | None, blame: str) -> None:
         got = hashlib.file_digest(file, "sha256").hexdigest()
     if got != sha256.lower():
         raise ValueError(f"{blame}; SHA-256 must be {sha256.lower()}, got {got}.")
-
-
-@contextmanager
-def _progress(part: _Part, have: int, length: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, and a line now and then elsewhere."""
-    console = Console(stderr=True)
-    if console.is_terminal:
-        columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        with Progress(part.target.name, *columns, console=console) as bar:
-            task = bar.add_task("", total=length, completed=have)
-            yield lambda now: bar.update(task, completed=now)
-        return
-    size = "" if length is None else f" of {decimal(length)}"
-    said = float(-_QUIET_SECONDS)
-
-    def say(now: int) -> None:
-        nonlocal said
-        if time.monotonic() - said >= _QUIET_SECONDS:
-            said = time.monotonic()
-            print(f"{part.url}: {decimal(now)}{size}", file=sys.stderr)
-
-    say(have)
-    yield say
