@@ -86,6 +86,8 @@ def test_the_data_set_of_ones_own_reads_its_folder(tmp_path):
     (code,) = re.findall(r"^```py\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
     names: dict = {}
     exec(code, names)  # the README's own lines
+    (tmp_path / "predict" / "images").mkdir(parents=True)
+    Image.new("RGB", (40, 30)).save(tmp_path / "predict" / "images" / "b.png")
     for split in ("train", "val"):
         for kind, mode in (("images", "RGB"), ("masks", "L")):
             (tmp_path / split / kind).mkdir(parents=True)

@@ -8,14 +8,13 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any
 
-import yaml
-from jsonargparse import get_loader
-
-from src.cli.config_file import ConfigFile, in_a_line, inline, read_config, with_text_keys
+from src.cli.config_file import ConfigFile, inline, read_config
 
 SUBCOMMANDS = ("fit", "validate", "test", "predict")
 SCORING = ("validate", "test", "predict")
 """The subcommands that need a checkpoint."""
+
+_NUMBER_TO_NULL = re.compile(r"\{?\s*(-?\d+)\s*:\s*(?:null|~)?\s*\}?")
 
 IMAGES = "--data.images"
 """The option that takes as many files as a shell makes of a pattern."""
@@ -155,7 +154,8 @@ def _gathered(flags: list[str]) -> Iterator[str]:
 def parser_words(flags: Sequence[str]) -> Iterator[str]:
     """The flags as the parser understands them: what it takes from a config alone is given as one, in its place.
 
-    That is a reference to another value, and null two levels below ``--model`` or ``--data``. Keys become text.
+    That is a reference to another value, and null two levels below ``--model`` or ``--data``. And a number
+    that leads to null, over which the parser stumbles.
 
     Args:
         flags: the flags as they were typed.
@@ -170,19 +170,11 @@ def parser_words(flags: Sequence[str]) -> Iterator[str]:
         elif option.startswith("--") and ("${" in value or deep_null) and not value.startswith("--"):
             yield inline(_as_config(option.removeprefix("--"), None if deep_null else value))
             passed = not equals
-        elif option.startswith("--") and isinstance(values := _keys_and_values(value), dict):
-            yield f"{option}={in_a_line(with_text_keys(values))}"
+        elif option.startswith("--") and (match := _NUMBER_TO_NULL.fullmatch(value)):
+            yield f'{option}={{"{match[1]}": null}}'
             passed = not equals
         else:
             yield word
-
-
-def _keys_and_values(value: str) -> Any:
-    """What ``{1: a}`` says; None for other words. The parser itself stumbles over ``{1: null}``."""
-    try:
-        return get_loader("yaml")(value) if value.startswith("{") and value.endswith("}") else None
-    except yaml.YAMLError:
-        return None
 
 
 def _as_config(key: str, value: Any) -> dict[str, Any]:

@@ -45,26 +45,8 @@ def inline(values: dict[str, Any]) -> str:
     Args:
         values: keys and values.
     """
-    return f"--config={in_a_line(values)}"
-
-
-def in_a_line(values: dict[str, Any]) -> str:
-    """Values as YAML in one line, with all text in quotes.
-
-    Args:
-        values: keys and values.
-    """
-    dumped: str = yaml.dump(values, Dumper=_Quoting, default_flow_style=True, allow_unicode=True, width=float("inf"))
-    return dumped.rstrip()
-
-
-def with_text_keys(values: Any) -> Any:
-    """The same values with text for keys, which the parser takes in flags for numbers and names alike.
-
-    Args:
-        values: keys and values, perhaps nested, or anything else.
-    """
-    return {str(key): with_text_keys(value) for key, value in values.items()} if isinstance(values, dict) else values
+    dumped = yaml.dump(values, Dumper=_Quoting, default_flow_style=True, allow_unicode=True, width=float("inf"))
+    return f"--config={dumped.rstrip()}"
 
 
 class _Quoting(yaml.SafeDumper):

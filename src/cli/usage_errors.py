@@ -206,11 +206,11 @@ def _unrecognized(line: CommandLine, options: Collection[str], words: str) -> st
 
 
 def _wrong_class(text: str, message: str) -> str | None:
-    if match := re.match(r"module '(\S+)' has no attribute '(\S+)'", text):
+    if match := re.search(r"module '(\S+)' has no attribute '(\S+)'", text):
         if getattr(importlib.import_module(match[1]), "__file__", None) is None:
             return (
-                f"must be a class, got {match[1]}.{match[2]}, but {match[1]} is a folder without a module; put the folder "
-                f"of the module on the path, as in PYTHONPATH=FOLDER, and call other folders otherwise"
+                f"must be a class, got {match[1]}.{match[2]}, but {match[1]} is a folder without a module; put the "
+                f"module's folder on the path, as in PYTHONPATH=FOLDER, and call other folders otherwise"
             )
         near = (f"{match[1]}.{name}" for name in get_close_matches(match[2], _classes(match[1]), 1))
         return f"must be a class, got {match[1]}.{match[2]}, which does not exist{_or_nearest(near)}"
@@ -246,7 +246,11 @@ def _wanted(innermost: list[Leaf], message: str) -> str:
     if rest and set(wanted) <= {TYPES["NoneType"]}:
         return f"is refused: {'; '.join(dict.fromkeys(rest))}"
     got = _got(message)
-    if TYPES["list"] in wanted and re.fullmatch(r", got -?\w+", got):
+    if (
+        TYPES["list"] in wanted
+        and {*wanted} <= {TYPES["list"], TYPES["NoneType"]}
+        and re.fullmatch(r", got -?\w+", got)
+    ):
         got += f'; for example "[{got.removeprefix(", got ")}]"'
     return f"must be {' or '.join(dict.fromkeys(wanted))}{got}"
 

@@ -1,7 +1,6 @@
 """What all data sets share: loaders for training, evaluation and prediction. Lightning stands behind this file."""
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ from torch.utils.data import DataLoader
 
 from src.classes import ClassList
 from src.data.batch import Item, collate_evaluation, collate_prediction, collate_training
-from src.data.checks import check_files, raise_errors
+from src.data.checks import check_files, check_scored_files, raise_errors
 from src.data.evaluation_dataset import EvaluationDataset, EvaluationItem
 from src.data.first_process import from_first
 from src.data.labels import LabelEncoder
@@ -51,8 +50,8 @@ class SegmentationDataModule(LightningDataModule):
         mapping: what further values in the mask files stand for, or other ones than their own id: the id or the name of
             a class, or null where there is no label, for example ``{255: 1, 7: road, 9: null}``. Each value is looked
             up once, so ``{1: 2, 2: 1}`` is a swap. Predicted masks hold the ids of the classes.
-        check: what is looked at before training: ``fast`` a spread sample of the masks for a few seconds, ``full``
-            every image and mask, ``off`` nothing.
+        check: what is looked at before training and scoring: ``fast`` a spread sample of the masks for a few seconds,
+            ``full`` every image and mask, ``off`` nothing.
         batch_size: training images per process and step.
         eval_batch_size: images per process and step in evaluation and prediction, of any sizes.
         crop_size: height and width of training crops in pixels, or one number for both.
@@ -79,7 +78,8 @@ class SegmentationDataModule(LightningDataModule):
         ...         self.folder = folder
         ...
         ...     def pairs(self, split: Split) -> Sequence[Pair]:
-        ...         return match_pairs(f"{self.folder}/{split}/tiles", f"{self.folder}/{split}/labels")
+        ...         images, masks = f"{self.folder}/{split}/images", f"{self.folder}/{split}/masks"
+        ...         return find_images(images, "data.folder") if split == "predict" else match_pairs(images, masks)
     """
 
     read_image = staticmethod(read_image)
@@ -143,7 +143,7 @@ class SegmentationDataModule(LightningDataModule):
         raise NotImplementedError(f"{type(self).__name__} must override the method `pairs`.")
 
     def setup(self, stage: str | None = None) -> None:
-        """Finds the files that ``stage`` needs, and looks into them before training as ``check`` says.
+        """Finds the files that ``stage`` needs, and looks into them before training or scoring as ``check`` says.
 
         Args:
             stage: ``fit``, ``validate``, ``test`` or ``predict``; None for none of them yet.
@@ -154,21 +154,21 @@ class SegmentationDataModule(LightningDataModule):
         """
         for split in (self.test_split,) if stage == "test" else _STAGES.get(stage, ()):
             self._files(split)
-        if stage == "fit" and self.check != "off":
-            self._look_into_files()
+        if stage in ("fit", "validate", "test") and self.check != "off":
+            self._look_into_files(stage)
 
-    def _look_into_files(self) -> None:
-        looked_into = partial(
-            check_files,
-            self._files("train"),
-            self._files("val"),
-            self._labelled(),
-            self.classes,
-            self.preprocessing.channels,
-            full=self.check == "full",
-            show_progress=self.check == "full",
+    def _look_into_files(self, stage: str) -> None:
+        full = self.check == "full"
+        rest = (self._labelled(), self.classes, self.preprocessing.channels, full, full)
+        scored = self.test_split if stage == "test" else "val"
+        findings = from_first(
+            self.trainer,
+            lambda: (
+                check_files(self._files("train"), self._files("val"), *rest)
+                if stage == "fit"
+                else check_scored_files(self._files(scored), *rest)
+            ),
         )
-        findings = from_first(self.trainer, looked_into)
         for finding in findings:
             if finding.severity == "warning":
                 rank_zero_warn(finding.message)

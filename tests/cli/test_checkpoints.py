@@ -36,8 +36,6 @@ def runs():
         ("best", "predict", None, "runs/a/2/best.ckpt"),
         ("last", "predict", None, "runs/b/3/last.ckpt"),
         ("last", "fit", "a", "runs/a/2/last.ckpt"),
-        ("best", "fit", "b", "runs/a/2/best.ckpt"),
-        ("best", "validate", "unheard", "runs/a/2/best.ckpt"),
     ],
 )
 def test_a_word_or_a_folder_stands_for_a_checkpoint_of_the_newest_run(told, subcommand, name, found):
@@ -54,5 +52,12 @@ def test_a_folder_without_a_checkpoint_is_answered_with_what_there_is():
     Path("runs/b/3/last.ckpt").rename("runs/b/3/best.ckpt")
     with pytest.raises(FileNotFoundError, match=r"got runs/b, and runs/b holds no last.ckpt; there are: "):
         find_checkpoint("runs/b", "fit", "runs", None)
-    with pytest.raises(FileNotFoundError, match=r"got best, and empty holds no best.ckpt; there is none in empty"):
+    with pytest.raises(FileNotFoundError, match=r"got best, and empty/a holds no best.ckpt; there is none in empty"):
         find_checkpoint("best", "fit", "empty", "a")
+
+
+def test_a_name_that_was_told_stands_for_no_run_of_another_name():
+    with pytest.raises(FileNotFoundError, match=r"got last, and runs/typo holds no last.ckpt; there are: runs/a/1/"):
+        find_checkpoint("last", "fit", "runs", "typo")
+    with pytest.raises(FileNotFoundError, match=r"got best, and runs/b holds no best.ckpt"):
+        find_checkpoint("best", "validate", "runs", "b")

@@ -88,6 +88,9 @@ def test_other_images_take_the_place_of_our_own_data_only():
             ["--print_config", '--config={"model": {"init_args": {"a": {"init_args": {"b": null}}}}}', "--x", "null"],
         ),
         (["--data.augmentation.x=null"], ['--config={"data": {"init_args": {"augmentation": {"x": null}}}}']),
+        (["--data.mapping", "{11: null}"], ['--data.mapping={"11": null}']),
+        (["--data.mapping=11:", "--x", "y"], ['--data.mapping={"11": null}', "--x", "y"]),
+        (["--data.mapping", "{11: null, 3: 4}"], ["--data.mapping", "{11: null, 3: 4}"]),
         (["--panels.height", "${data.init_args.x}"], ['--config={"panels": {"height": "${data.init_args.x}"}}']),
     ],
 )

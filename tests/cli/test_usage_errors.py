@@ -69,6 +69,20 @@ def refused(*words: str) -> str:
             ["--data", "src.data.MaskFolder"],
             "--data.images, --data.masks, --data.classes of src.data.MaskFolder must be given, and are not; ",
         ),
+        (["--data.ignored_ids", "11"], "--data.ignored_ids is not an option; src.data.Sample has root, crop_size"),
+        (
+            ["--data", "src.data.MaskFolder", "--data.ignored_ids", "11"],
+            '--data.ignored_ids must be a list or null, got 11; for example "[11]".',
+        ),
+        (
+            ["--data", "src.data.MaskFolder", "--data.mapping", "{void: null}"],
+            "--data.mapping is refused: its keys must be whole numbers, got 'void'.",
+        ),
+        (
+            ["--model.model.decoder", "src.models.UPernetDecoder"],
+            "--model.model.decoder must be a class, got src.models.UPernetDecoder, which does not exist; nearest: "
+            "src.models.UPerNetDecoder.",
+        ),
         (["extra"], "every value must follow its option, got extra alone; put a pattern "),
         (
             ["--data", "src.data.MaskFolder", "--data.masks", "a", "b"],
@@ -79,6 +93,19 @@ def refused(*words: str) -> str:
 )
 def test_what_is_typed_wrong_is_said_in_a_line(flags, said):
     assert refused(*SAMPLE, *flags).startswith(said)
+
+
+def test_a_folder_that_hides_a_module_is_named(tmp_path, monkeypatch, tiny_config):
+    (tmp_path / "tiles").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match=r"got tiles.Tiles, but tiles is a folder without a module; put the module's"):
+        SegmentationCLI("fit", [f"--config={tiny_config}", "--data=tiles.Tiles"])
+
+
+def test_a_config_that_changes_a_model_before_one_is_told_is_named():
+    for words in (["model/nano.yaml"], ["model/nano.yaml", "custom_masks.yaml"]):
+        with pytest.raises(UsageError, match=r"embed_dim in .*nano\.yaml is not an option; no class is told for this"):
+            SegmentationCLI("fit", [f"--config={word}" for word in words])
 
 
 @pytest.mark.parametrize(

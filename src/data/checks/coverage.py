@@ -58,11 +58,12 @@ def labelled_classes(scan: Scan, sources: Sequence[Source], classes: ClassList) 
     trains = scan.split == "training"
     if not labels.total:
         return
-    if len(labels.by_class) < (2 if trains else 1):
+    if len(labels.by_class) < (1 if scan.split == "validation" else 2):
         yield _too_few(labels)
     else:
         yield from _mostly_ignored(labels)
         yield from _unseen(labels) if trains else ()
+        yield from _unscored(labels) if scan.split == "scored" else ()
     if trains and (lost := set(range(len(classes))) - labels.reachable()):
         yield Finding(
             "warning",
@@ -79,8 +80,8 @@ def _too_few(labels: _Labels) -> Finding:
         "error" if scan.complete and scan.split == "training" else "warning",
         f"no class{f' but {labels.names(labels.by_class)}' if labels.by_class else ''} occurs in {scan.looked_at}, so "
         f"that there is nothing to learn or to score: {labels.names(missing)} never "
-        f"occur{'s' if len(missing) == 1 else ''}. {hint} Correct data.classes or the masks; --data.check off trains "
-        f"all the same.",
+        f"occur{'s' if len(missing) == 1 else ''}. {hint} Correct data.classes or the masks; --data.check off goes "
+        f"on all the same.",
     )
 
 
@@ -128,6 +129,12 @@ def _unseen(labels: _Labels) -> Iterator[Finding]:
             "note",
             f"{which} do not occur in {labels.scan.looked_at}, which may be chance; --data.check full looks at all.",
         )
+
+
+def _unscored(labels: _Labels) -> Iterator[Finding]:
+    if labels.missing() and (hint := _ignored_class(labels)):
+        which = labels.names(labels.missing())
+        yield Finding("warning", f"no pixel of {which} is scored in {labels.scan.looked_at}. {hint}")
 
 
 def _shifted(labels: _Labels) -> str:

@@ -49,9 +49,11 @@ def _remedy(encoder: LabelEncoder, unknown: Sequence[int], found: Collection[int
     if unknown == [1] and ids == [0, 255] and 255 not in found:
         return f"masks of 0 and 1 want {encoder.as_mapped(1, 255)} or the ids 0 and 1 in data.classes"
     if unknown == [len(ids)] and sorted(ids) == list(range(len(ids))) and not encoder.reduce_zero_label:
+        ignored = sorted({*encoder.ignored_ids, *unknown})
         return (
-            f"if 0 means unlabelled and classes begin at 1, give --data.reduce_zero_label true; else add "
-            f"{unknown[0]} to {encoder.options}"
+            f'if {unknown[0]} is no class, give --data.ignored_ids "{ignored}"; only if 0 means unlabelled and the '
+            f"classes begin at 1 in the files, so that 1 is {encoder.classes.names[0]}, --data.reduce_zero_label true; "
+            f"else add it to {encoder.options}"
         )
     if unknown == [0]:
         return "if 0 means unlabelled, add it to data.ignored_ids; else add it to data.classes or data.mapping"

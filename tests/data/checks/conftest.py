@@ -1,19 +1,15 @@
 """A data set drawn for one test, and what the checks say of it."""
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1]))  # for drawn_files, where these tests run alone
-
 from drawn_files import save, texture
 
 from src.data import MaskFolder
-from src.data.checks import Finding, check_files
+from src.data.checks import Finding, check_files, check_scored_files
 
 Masks = Sequence[np.ndarray]
 
@@ -47,3 +43,9 @@ def findings() -> Callable[..., list[Finding]]:
         return check_files(data.pairs("train"), data.pairs("val"), data.sources(), data.classes, full=full)
 
     return look
+
+
+@pytest.fixture
+def scored_findings() -> Callable[..., list[Finding]]:
+    """All that is said of a data set whose validation images are only scored."""
+    return lambda data: check_scored_files(data.pairs("val"), data.sources(), data.classes)

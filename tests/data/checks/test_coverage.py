@@ -20,6 +20,20 @@ def test_masks_of_0_and_255_do_not_train_in_silence(drawn, findings):
     assert findings(drawn(masks, "background\ncell\n", mapping={255: 1})) == []
 
 
+@pytest.mark.parametrize("values", [(0, 255), (0, 1, 255)])
+def test_masks_that_are_scored_without_their_mapping_are_told(drawn, scored_findings, values):
+    masks = [labels((8, 8), values)] * 4
+    classes = "background\ncell\nedge\n"[: 16 if len(values) == 2 else None]
+    (message,) = of(scored_findings(drawn(masks, classes)), "warning", "scored")
+    missing = "cell" if len(values) == 2 else "edge"
+    assert f"if it stands for {missing}, give --data.mapping" in message
+    assert scored_findings(drawn(masks, classes, mapping={255: missing})) == []
+
+
+def test_a_class_that_is_absent_from_what_is_scored_is_no_finding(drawn, scored_findings):
+    assert scored_findings(drawn([labels((8, 8), (0, 1))] * 4, "sky\nroad\ncar\n")) == []
+
+
 def test_masks_of_0_and_255_that_are_reduced_too_have_a_remedy_that_mends_them(drawn, findings):
     masks = [labels((8, 8), (0, 255))] * 4
     (message,) = of(findings(drawn(masks, "background\ncell\n", reduce_zero_label=True)), "error")

@@ -16,7 +16,10 @@ def test_values_beyond_the_classes_are_named_with_file_and_allowed_ids(drawn, fi
     (message,) = training_errors(findings(drawn([good, good, bad, good], "sky\nroad\ncar\n")))
     assert f"data.classes (0, 1, 2) or of data.ignored_ids (255), got 3 ({(bad == 3).sum()} pixels) in 1 of" in message
     assert str(tmp_path / "train" / "masks" / "002.png") in message
-    assert "--data.reduce_zero_label true" in message
+    assert 'if 3 is no class, give --data.ignored_ids "[3, 255]"; only if 0 means unlabelled' in message
+    assert "so that 1 is sky, --data.reduce_zero_label true" in message
+    ignoring = drawn([good, good, bad, good], "sky\nroad\ncar\n", ignored_ids=[3, 255])
+    assert findings(ignoring) == []
 
 
 def test_several_files_and_values_are_summed_up(drawn, findings):
