@@ -96,6 +96,6 @@ def _in_a_line(text: str) -> str:
 
 def show_warnings_plainly() -> None:
     """Leave out warnings that say nothing to a user, and the line of code from the others."""
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"  # type: ignore[assignment]
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     for message in UNHELPFUL:
         warnings.filterwarnings("ignore", message=message)

@@ -246,11 +246,8 @@ def _wanted(innermost: list[Leaf], message: str) -> str:
     if rest and set(wanted) <= {TYPES["NoneType"]}:
         return f"is refused: {'; '.join(dict.fromkeys(rest))}"
     got = _got(message)
-    if (
-        TYPES["list"] in wanted
-        and {*wanted} <= {TYPES["list"], TYPES["NoneType"]}
-        and re.fullmatch(r", got -?\w+", got)
-    ):
+    only_lists = TYPES["list"] in wanted and {*wanted} <= {TYPES["list"], TYPES["NoneType"]}
+    if only_lists and re.fullmatch(r", got -?\w+", got):
         got += f'; for example "[{got.removeprefix(", got ")}]"'
     return f"must be {' or '.join(dict.fromkeys(wanted))}{got}"
 

@@ -40,7 +40,9 @@ class ADE20K(SegmentationDataModule):
     """
 
     def __init__(self, root: str, download: bool = False, url: str = ARCHIVE, **common: Any) -> None:
-        super().__init__(classes=ClassList.ade20k(), ignored_ids=[0, 255], reduce_zero_label=False, **common)
+        super().__init__(
+            classes=ClassList.ade20k(), ignored_ids=[0, 255], reduce_zero_label=False, mapping=None, **common
+        )
         self.root = Path(root)
         self.download = download
         self.url = url
@@ -70,7 +72,7 @@ class ADE20K(SegmentationDataModule):
         """
         remedy = f"give data.download true, or download {self.url} and unpack it, then give its folder as data.root"
         pairs = split_pairs(self.root, split, remedy)
-        if split != "predict":
+        if split != "predict" and self.check != "off":
             part = "training" if split == "train" else "validation"
             if len(pairs) != _COUNTS[part]:
                 warnings.warn(

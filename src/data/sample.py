@@ -35,7 +35,9 @@ class Sample(SegmentationDataModule):
     """
 
     def __init__(self, root: str | None = None, crop_size: int | tuple[int, int] = 96, **common: Any) -> None:
-        super().__init__(classes=CLASSES, ignored_ids=[0, 255], reduce_zero_label=False, crop_size=crop_size, **common)
+        super().__init__(
+            classes=CLASSES, ignored_ids=[0, 255], reduce_zero_label=False, mapping=None, crop_size=crop_size, **common
+        )
         self.root = DEFAULT_ROOT if root is None else Path(root)
 
     def prepare_data(self) -> None:

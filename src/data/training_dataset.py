@@ -52,9 +52,9 @@ class TrainingDataset(Dataset[Item]):
         with source.naming(pair):
             image, size = self._image(pair, source, epoch, index)
             pixels, mask = self.transform(image, source.labels(pair, size), epoch, index)
-            pixels = self.preprocessing.normalise(pixels)
+            normalised = self.preprocessing.normalise(pixels)
         return Item(
-            image=padded(pixels, self.crop_size),
+            image=padded(normalised, self.crop_size),
             mask=padded(torch.from_numpy(mask.astype(np.int64)), self.crop_size, value=IGNORE_INDEX),
             size=self.crop_size,
             original_size=size,

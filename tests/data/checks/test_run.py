@@ -24,8 +24,11 @@ def test_errors_stop_a_run_before_its_first_step(drawn):
         with pytest.raises(ValueError, match=r"got 9 \(64 pixels\) in 1 of the 4 training masks"):
             drawn(wrong, check=check).setup("fit")
     drawn(wrong, check="off").setup("fit")
-    for stage in ("validate", "test", "predict"):
-        drawn(wrong).setup(stage)
+    for stage in ("validate", "test"):
+        with pytest.raises(ValueError, match=r"got 9 \(64 pixels\) in 1 of the 4 scored masks"):
+            drawn(wrong).setup(stage)
+        drawn(wrong, check="off").setup(stage)
+    drawn(wrong).setup("predict")
 
 
 def test_warnings_are_given_one_by_one_and_a_clean_set_says_nothing(drawn):
