@@ -1,7 +1,8 @@
 """From the values in a mask file to the indices of classes."""
 
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -31,6 +32,7 @@ class LabelEncoder:
         indices: the class index of every other stored value that may occur.
         reduce_zero_label: as given.
         dropped: names of the classes that left the list since their id is ignored, by that id.
+        key: the option that gives the data set, with dots, for errors.
 
     Raises:
         ValueError: more than 255 classes remain, or fewer than 2; or ``mapping`` is out of range, names no class, maps
@@ -76,9 +78,27 @@ class LabelEncoder:
         meanings = {class_id: index for index, class_id in enumerate(self.classes.ids)} | targets
         self.ignored_ids = tuple(sorted(ignored | {value for value, index in targets.items() if index is None}))
         self.indices = {value: index for value, index in meanings.items() if index is not None}
+        self.key = "data"
+        self._fill_table()
+
+    def _fill_table(self) -> None:
         self._table = np.full(max(256, *self.indices, *self.ignored_ids) + 2, _UNKNOWN, np.int16)
         self._table[list(self.ignored_ids)] = IGNORE_INDEX
         self._table[list(self.indices)] = list(self.indices.values())
+
+    def translated(self, targets: Sequence[int], key: str) -> "LabelEncoder":
+        """An encoder of the same stored values whose indices are those of another list of classes.
+
+        Args:
+            targets: for each class of this list its index in the other, or 255.
+            key: the option that gives the data set, with dots.
+        """
+        other = copy(self)
+        other.key = key
+        other.indices = {v: targets[index] for v, index in self.indices.items() if targets[index] != IGNORE_INDEX}
+        other.ignored_ids = tuple(sorted({*self.ignored_ids, *(self.indices.keys() - other.indices.keys())}))
+        other._fill_table()
+        return other
 
     def __call__(self, stored: np.ndarray, path: str | Path) -> np.ndarray:
         """Class indices ``(H, W)`` uint8, 255 where there is no label.
@@ -110,15 +130,16 @@ class LabelEncoder:
         """The values that may occur, in words."""
         mapped = sorted(self.indices.keys() - {*self.classes.ids})
         return (
-            f"ids of data.classes ({shortened(self.classes.ids)})"
-            f"{f', of data.mapping ({shortened(mapped)})' if mapped else ''} or of data.ignored_ids "
+            f"ids of {self.key}.classes ({shortened(self.classes.ids)})"
+            f"{f', of {self.key}.mapping ({shortened(mapped)})' if mapped else ''} or of {self.key}.ignored_ids "
             f"({shortened(self.ignored_ids)})"
         )
 
     @property
     def options(self) -> str:
         """The options that could say what further values mean, in words."""
-        return f"data.classes{'' if self.reduce_zero_label else ', data.mapping'} or data.ignored_ids"
+        mapping = "" if self.reduce_zero_label else f", {self.key}.mapping"
+        return f"{self.key}.classes{mapping} or {self.key}.ignored_ids"
 
     def as_mapped(self, value: int, class_id: int) -> str:
         """The options that make a value stand for a class, as they are typed.
@@ -127,8 +148,8 @@ class LabelEncoder:
             value: in the files.
             class_id: of the class, as in the file of classes.
         """
-        undo = "--data.reduce_zero_label false " if self.reduce_zero_label else ""
-        return f'{undo}--data.mapping "{{{value}: {class_id}}}"'
+        undo = f"--{self.key}.reduce_zero_label false " if self.reduce_zero_label else ""
+        return f'{undo}--{self.key}.mapping "{{{value}: {class_id}}}"'
 
 
 def _index(classes: ClassList, value: int, target: int | str | None) -> int | None:

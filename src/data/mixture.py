@@ -11,7 +11,6 @@ import numpy as np
 from src.classes import ClassList
 from src.data.batch import IGNORE_INDEX
 from src.data.datamodule import SegmentationDataModule, Split
-from src.data.labels import LabelEncoder
 from src.data.pairs import Pair
 from src.data.samplers import IterationSampler, MixtureSampler
 from src.data.source import Source
@@ -153,7 +152,8 @@ class Mixture(SegmentationDataModule):
             if source.encoder is None:
                 raise ValueError(f"data.parts.{name}.data must have masks, got a data set without; leave it out.")
             limit = source.max_image_pixels or self.max_image_pixels
-            encoder = _Translated(source.encoder, targets)
+            key = source.encoder.key.replace("data", f"data.parts.{name}.data", 1)
+            encoder = source.encoder.translated(targets, key)
             translated.append(replace(source, encoder=encoder, max_image_pixels=limit))
         return translated
 
@@ -201,18 +201,3 @@ def _targets(own: ClassList, classes: ClassList, name: str, renamed: Mapping[str
 def _nearest(word: str, known: Sequence[str] | Mapping[str, int]) -> str:
     near = get_close_matches(word, known, n=1)
     return f"the nearest is `{near[0]}`" if near else f"there are {', '.join(list(known)[:5])}"
-
-
-class _Translated(LabelEncoder):
-    """A part's encoder whose class indices are those of the mixture."""
-
-    def __init__(self, part: LabelEncoder, targets: Sequence[int]) -> None:
-        vars(self).update(vars(part))
-        self._part = part
-        self._targets = np.full(IGNORE_INDEX + 1, IGNORE_INDEX, np.uint8)
-        self._targets[: len(targets)] = targets
-        self.indices = {value: targets[i] for value, i in part.indices.items() if targets[i] != IGNORE_INDEX}
-        self.ignored_ids = tuple(sorted({*part.ignored_ids, *(part.indices.keys() - self.indices.keys())}))
-
-    def __call__(self, stored: np.ndarray, path: str | Path) -> np.ndarray:
-        return self._targets[self._part(stored, path)]

@@ -70,6 +70,14 @@ def test_a_part_whose_name_begins_another_counts_its_own_images(mixed, town, fie
     assert data.training_sampler(data.pairs("train"), 10, 0, 1).sizes == [3, 6]
 
 
+def test_unknown_values_are_answered_with_the_options_of_their_part(mixed, town, field, tmp_path):
+    data = mixed({"town": Part(town, renamed=TO_VEHICLE), "field": Part(field)})
+    save(tmp_path / "field" / "masks" / "0.png", np.full((1, 3), 9, np.uint8))
+    pair = next(pair for pair in [*data.pairs("train"), *data.pairs("val")] if pair.name == "field/0.png")
+    with pytest.raises(ValueError, match=r"got 9 .*add the values to data\.parts\.field\.data\.classes, data\.parts\."):
+        data.sources()[pair.source].labels(pair, (1, 3))
+
+
 def test_a_parts_own_ignored_and_shifted_and_mapped_values_count(mixed, tmp_path):
     ignoring = folder(tmp_path / "a", "0 car\n1 grass\n2 sky\n", ignored_ids=[2, 300])
     shifted = folder(tmp_path / "b", "0 car\n1 grass\n299 sky\n", reduce_zero_label=True)

@@ -94,9 +94,8 @@ def _ignored_class(labels: _Labels) -> str:
     absent = next((index for index in labels.missing() if ids[index] not in labels.ignored), None)
     if absent is None:
         return ""
-    remedy = (
-        f"give {encoder.as_mapped(255, ids[absent])}" if len(labels.sources) == 1 else "say so in its part's `mapping`"
-    )
+    alone = len(labels.sources) == 1 and encoder.key == "data"
+    remedy = f"give {encoder.as_mapped(255, ids[absent])}" if alone else "say so in its part's `mapping`"
     share = percent(labels.ignored[IGNORE_INDEX], labels.total)
     return f"255 ({share} of pixels) is being ignored: if it stands for {labels.names([absent])}, {remedy}."
 

@@ -51,10 +51,11 @@ def _remedy(encoder: LabelEncoder, unknown: Sequence[int], found: Collection[int
     if unknown == [len(ids)] and sorted(ids) == list(range(len(ids))) and not encoder.reduce_zero_label:
         ignored = sorted({*encoder.ignored_ids, *unknown})
         return (
-            f'if {unknown[0]} is no class, give --data.ignored_ids "{ignored}"; only if 0 means unlabelled and the '
-            f"classes begin at 1 in the files, so that 1 is {encoder.classes.names[0]}, --data.reduce_zero_label true; "
-            f"else add it to {encoder.options}"
+            f'if {unknown[0]} is no class, give --{encoder.key}.ignored_ids "{ignored}"; only if 0 means unlabelled and '
+            f"the classes begin at 1 in the files, so that 1 is {encoder.classes.names[0]}, "
+            f"--{encoder.key}.reduce_zero_label true; else add it to {encoder.options}"
         )
     if unknown == [0]:
-        return "if 0 means unlabelled, add it to data.ignored_ids; else add it to data.classes or data.mapping"
+        key = encoder.key
+        return f"if 0 means unlabelled, add it to {key}.ignored_ids; else add it to {key}.classes or {key}.mapping"
     return f"add the values to {encoder.options}"
