@@ -94,7 +94,9 @@ def test_a_parts_own_ignored_and_shifted_and_mapped_values_count(mixed, tmp_path
 
 def test_values_of_a_part_that_are_none_of_its_classes_are_refused_though_the_mixture_has_them(mixed, tmp_path):
     data = mixed({"a": Part(folder(tmp_path / "a", "0 vehicle\n1 grass\n", np.array([[0, 7]], np.uint8)))})
-    with pytest.raises(ValueError, match=r"mask must hold ids of data\.classes \(0, 1\).*got 7 \(1 pixels\) in .*png"):
+    with pytest.raises(
+        ValueError, match=r"mask must hold ids of data\.parts\.a\.data\.classes \(0, 1\).*got 7 \(1 pixels\) in .*png"
+    ):
         data.sources()[0].labels(data.pairs("train")[0], (1, 2))
 
 

@@ -51,8 +51,8 @@ def _remedy(encoder: LabelEncoder, unknown: Sequence[int], found: Collection[int
     if unknown == [len(ids)] and sorted(ids) == list(range(len(ids))) and not encoder.reduce_zero_label:
         ignored = sorted({*encoder.ignored_ids, *unknown})
         return (
-            f'if {unknown[0]} is no class, give --{encoder.key}.ignored_ids "{ignored}"; only if 0 means unlabelled and '
-            f"the classes begin at 1 in the files, so that 1 is {encoder.classes.names[0]}, "
+            f'if {unknown[0]} is no class, give --{encoder.key}.ignored_ids "{ignored}"; only if 0 means unlabelled '
+            f"and the classes begin at 1 in the files, so that 1 is {encoder.classes.names[0]}, "
             f"--{encoder.key}.reduce_zero_label true; else add it to {encoder.options}"
         )
     if unknown == [0]:
