@@ -9,7 +9,7 @@ import struct
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ _DEEP_MODES = ("I", "F")
 _STRETCHED = {"L;2": 85, "L;4": 17}
 """Pillow multiplies the values of grey PNGs of 2 and 4 bits up to 255."""
 _GUARD = threading.Lock()
-"""Pillow's limit is one for the whole process."""
+"""Pillow's limit and Python's list of warnings are one for the whole process."""
 
 
 def read_image(
@@ -139,10 +139,14 @@ def _opened(path: str | Path, max_pixels: int | None) -> Iterator[Image.Image]:
     """The file, open; whatever goes wrong inside is said to be the file's fault."""
     try:
         # an open file instead of its path, which Pillow would map into memory and scramble where a tag turns a TIFF
-        with _limited(max_pixels), Path(path).open("rb") as file, Image.open(file) as image:
-            if image.format == "TIFF" and _is_stack(image):
-                raise ValueError("it is a stack of pages of one size; save each page as a file of its own")
-            yield image
+        with Path(path).open("rb") as file:
+            with _limited(max_pixels):
+                image = Image.open(file)
+                if image.format == "TIFF" and _is_stack(image):
+                    raise ValueError("it is a stack of pages of one size; save each page as a file of its own")
+            # a TIFF alone is measured again when it is decoded; other files need not wait for one another there
+            with image, _limited(max_pixels) if image.format == "TIFF" else nullcontext():
+                yield image
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{path} does not exist; it was moved or removed, or is a link that leads nowhere."
@@ -166,17 +170,15 @@ def _opened(path: str | Path, max_pixels: int | None) -> Iterator[Image.Image]:
 @contextmanager
 def _limited(max_pixels: int | None) -> Iterator[None]:
     """Pillow's own guard, which refuses above twice its limit and warns above its limit, without the warning."""
-    with warnings.catch_warnings():
+    with _GUARD, warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        if max_pixels is None:
+        before = Image.MAX_IMAGE_PIXELS
+        if max_pixels is not None:
+            Image.MAX_IMAGE_PIXELS = Fraction(max_pixels, 2)  # type: ignore[assignment]
+        try:
             yield
-            return
-        with _GUARD:
-            before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, Fraction(max_pixels, 2)  # type: ignore[assignment]
-            try:
-                yield
-            finally:
-                Image.MAX_IMAGE_PIXELS = before
+        finally:
+            Image.MAX_IMAGE_PIXELS = before
 
 
 def _is_stack(image: Image.Image) -> bool:

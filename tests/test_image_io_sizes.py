@@ -1,5 +1,6 @@
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -65,3 +66,21 @@ def test_a_jpeg_is_decoded_at_a_part_of_its_size_and_never_below(
 def test_other_files_are_decoded_whole(tmp_path: Path, name: str):
     path = save(tmp_path / name, texture((40, 60)))
     assert np.array_equal(read_image(path, least=(5, 5)), read_image(path))
+
+
+@pytest.mark.parametrize("name", ["large.png", "large.tif"])
+def test_threads_do_not_meet_each_others_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    path = save(tmp_path / name, texture((64, 64)))
+
+    def read(number: int) -> bool:
+        try:
+            read_image(path, max_pixels=10_000 if number % 2 else None)
+        except ValueError:
+            return False
+        return True
+
+    filters = list(warnings.filters)
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(read, range(200))) == [False, True] * 100
+    assert list(warnings.filters) == filters

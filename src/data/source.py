@@ -41,6 +41,11 @@ class Source:
             if getattr(self, name) is reader and self.max_image_pixels is not None:
                 object.__setattr__(self, name, partial(reader, max_pixels=self.max_image_pixels))
 
+    @property
+    def reads_as_usual(self) -> bool:
+        """Whether images are read by this package, which knows their size without decoding them."""
+        return getattr(self.read_image, "func", self.read_image) is read_image
+
     @contextmanager
     def naming(self, pair: Pair) -> Iterator[None]:
         """Adds the files to whatever goes wrong inside, since a reader may fail without a name, in a worker.
@@ -69,7 +74,7 @@ class Source:
             FileNotFoundError: there is no such file.
             ValueError: the image cannot be read, or comes in another size than its head says.
         """
-        if getattr(self.read_image, "func", self.read_image) is not read_image:
+        if not self.reads_as_usual:
             image = self.read_image(pair.image, channels)
             return image, (image.shape[0], image.shape[1])
         size = image_size(pair.image, self.max_image_pixels)

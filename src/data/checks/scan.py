@@ -1,6 +1,5 @@
 """Looks into the masks of a split: all of them, or a spread sample."""
 
-import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +12,10 @@ from rich.progress import track
 
 from src.data.checks.facts import MaskFacts, Scan
 from src.data.checks.smooth import smooth_share
+from src.data.loader import num_cores
 from src.data.pairs import Pair
 from src.data.source import Source
-from src.image_io import image_size, read_image
+from src.image_io import image_size
 
 _THREADS = 8
 _LEAST = 8
@@ -69,7 +69,7 @@ def scan_masks(
     end = time.monotonic() + seconds
     chosen = list(pairs) if limit is None else spread(pairs, limit)
     masks: list[MaskFacts] = []
-    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(_THREADS, num_cores())) as pool:
         look = partial(_look, sources=sources, channels=channels, decode=limit is None)
         try:
             futures = [pool.submit(look, pair) for pair in chosen]
@@ -105,8 +105,11 @@ def _look(pair: Pair, sources: Sequence[Source], channels: int, decode: bool) ->
 def _stored(pair: Pair, source: Source, channels: int, decode: bool) -> np.ndarray:
     """The values as they are stored, with all that the source itself looks at."""
     with source.naming(pair):
-        if decode or getattr(source.read_image, "func", source.read_image) is not read_image:
-            height, width = source.read_image(pair.image, channels).shape[:2]
+        if decode or not source.reads_as_usual:
+            image = source.read_image(pair.image, channels)
+            if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != channels:
+                raise ValueError(f"image must be (H, W, {channels}) of uint8, got {image.shape} of {image.dtype}")
+            height, width = image.shape[:2]
         else:
             height, width = image_size(pair.image, source.max_image_pixels)
         stored = replace(source, encoder=cast("Any", lambda stored, path: stored)).labels(pair, (height, width))

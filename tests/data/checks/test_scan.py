@@ -95,6 +95,14 @@ def test_whatever_a_reader_raises_is_a_problem_that_names_the_files(tmp_path: Pa
     assert problems == [f"{told} {pair.image} and {pair.mask}"]
 
 
+@pytest.mark.parametrize("pixels", [np.zeros((3, 5, 3), np.float32), np.zeros((3, 5), np.uint8)], ids=["kind", "shape"])
+def test_a_reader_of_other_pixels_than_training_takes_is_a_problem(tmp_path: Path, pixels: np.ndarray):
+    pair = drawn_pair(tmp_path, (3, 5))
+    (facts,) = scanned([pair], Source(read_image=lambda path, channels: pixels, encoder=ENCODER)).masks
+    assert "image must be (H, W, 3) of uint8, got" in facts.problem
+    assert str(pair.image) in facts.problem
+
+
 def test_a_reader_that_gives_nothing_is_a_problem(tmp_path: Path):
     pair = drawn_pair(tmp_path, (3, 5))
     (facts,) = scanned([pair], Source(read_mask=lambda path: None, encoder=ENCODER)).masks
