@@ -8,7 +8,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src"
 ORDER = [
-    {"__version__", "files", "download", "image_io", "classes", "preprocessing", "layers"},
+    {"__version__", "files", "download", "image_io", "classes", "preprocessing", "wording", "layers"},
     {"models"},
     {"weights", "losses", "metrics", "optim", "data", "inference"},
     {"tasks"},

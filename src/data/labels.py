@@ -4,13 +4,13 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
 from src.classes import LARGEST_ID, ClassList
 from src.data.batch import IGNORE_INDEX
+from src.wording import nearest
 
 _UNKNOWN = -1
 _SHOWN = 10
@@ -161,10 +161,9 @@ def _index(classes: ClassList, value: int, target: int | str | None) -> int | No
             return known.index(target)
     if target is None:
         return None
-    near = get_close_matches(str(target), classes.names, n=1) or [classes.names[0]]
     raise ValueError(
         f"data.mapping must give the id or the name of a class, or null, got {value}: {target}; ids are "
-        f"{shortened(classes.ids)}, and a name is `{near[0]}`."
+        f"{shortened(classes.ids)}; of the names {nearest(str(target), classes.names)}."
     )
 
 

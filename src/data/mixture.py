@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from src.data.datamodule import SegmentationDataModule, Split
 from src.data.pairs import Pair
 from src.data.samplers import IterationSampler, MixtureSampler
 from src.data.source import Source
+from src.wording import nearest
 
 OTHERS = "*"
 """Stands for all classes of a part that are neither renamed nor among the classes of the mixture."""
@@ -182,22 +182,17 @@ def _targets(own: ClassList, classes: ClassList, name: str, renamed: Mapping[str
     places |= {word: index for index, word in enumerate(classes.names)}
     for old, new in renamed.items():
         if old != OTHERS and old not in own.names:
-            raise ValueError(f"{key} must name classes of the part, got {old!r}; {_nearest(old, own.names)}.")
+            raise ValueError(f"{key} must name classes of the part, got {old!r}; {nearest(old, own.names)}.")
         if new is not None and new not in places:
-            raise ValueError(f"{key} must lead to classes of data.classes, got {old}: {new}; {_nearest(new, places)}.")
+            raise ValueError(f"{key} must lead to classes of data.classes, got {old}: {new}; {nearest(new, places)}.")
     targets = []
     for word, synonyms in zip(own.names, own.synonyms, strict=True):
         known = next((each for each in (word, *synonyms) if each in places), None)
         if word not in renamed and known is None and OTHERS not in renamed:
             raise ValueError(
                 f"{key} must say what becomes of every class that is not in data.classes, got nothing for {word!r} "
-                f"({_nearest(word, places)}); add `{word}: NAME`, or `{word}: null` to ignore it."
+                f"({nearest(word, places)}); add `{word}: NAME`, or `{word}: null` to ignore it."
             )
         target = renamed[word] if word in renamed else known or renamed[OTHERS]
         targets.append(IGNORE_INDEX if target is None else places[target])
     return targets
-
-
-def _nearest(word: str, known: Sequence[str] | Mapping[str, int]) -> str:
-    near = get_close_matches(word, known, n=1)
-    return f"the nearest is `{near[0]}`" if near else f"there are {', '.join(list(known)[:5])}"

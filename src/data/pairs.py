@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from src.image_io import SUFFIXES
+from src.wording import listed
 
 _SYSTEM_FOLDERS = ("__macosx", "@eadir", "#recycle", "$recycle.bin", "system volume information")
 """What systems keep beside the files of a user, in small letters."""
-
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,8 @@ def match_pairs(
     if without_mask or without_image:
         raise ValueError(
             f"{keys[0]} and {keys[1]} must hold the same names, got {len(without_mask)} images without a mask"
-            f"{_listed(without_mask)} and {len(without_image)} masks without an image{_listed(without_image)} in "
-            f"{images.absolute()} and {masks.absolute()}; add or remove files"
+            f"{_in_brackets(without_mask)} and {len(without_image)} masks without an image"
+            f"{_in_brackets(without_image)} in {images.absolute()} and {masks.absolute()}; add or remove files"
             + (
                 "."
                 if mask_suffix
@@ -198,10 +197,10 @@ def _by_stem(files: Iterable[Path], folder: Path, key: str, suffix: str = "") ->
     return found
 
 
-def _listed(stems: list[str]) -> str:
+def _in_brackets(stems: list[str]) -> str:
     if not stems:
         return ""
-    return f" ({', '.join(stems[:_SHOWN])}{', ...' if len(stems) > _SHOWN else ''})"
+    return f" ({listed(stems)})"
 
 
 def _normal(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from src.models.settings import Settings, build, class_path
+from src.wording import listed
 
 T = TypeVar("T")
 
@@ -69,22 +70,18 @@ def take_weights(module: nn.Module, weights: Mapping[str, Any], path: str | Path
     """
     if damaged := [name for name, value in weights.items() if isinstance(value, Tensor) and _has_nan(value)]:
         raise ValueError(
-            f"{path} must hold weights that are numbers, got NaN in {_shortened(damaged)}; its training had diverged: "
-            f"take an earlier checkpoint."
+            f"{path} must hold weights that are numbers, got NaN in {listed(damaged, _SHOWN)}; its training had "
+            f"diverged: take an earlier checkpoint."
         )
     try:
         module.load_state_dict(weights)
     except (RuntimeError, TypeError, AttributeError) as error:
         lines = [line.strip()[:200] for line in str(error).splitlines()]
         raise ValueError(
-            f"{path} must hold the weights of the model that it describes, got others ({_shortened(lines[1:] or lines)}"
-            f"); take another checkpoint, or the release that wrote this one."
+            f"{path} must hold the weights of the model that it describes, got others "
+            f"({listed(lines[1:] or lines, _SHOWN)}); take another checkpoint, or the release that wrote this one."
         ) from error
 
 
 def _has_nan(value: Tensor) -> bool:
     return value.is_floating_point() and value.device.type != "meta" and bool(value.isnan().any())
-
-
-def _shortened(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

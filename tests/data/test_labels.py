@@ -118,7 +118,7 @@ def test_255_is_ignored_no_more_where_it_is_mapped():
             {"mapping": {5: 9}},
             r"data\.mapping must give the id or the name of a class, or null, got 5: 9; ids are 0, 1",
         ),
-        ({"mapping": {5: "clas 1"}}, r"got 5: clas 1; .* a name is `class 1`"),
+        ({"mapping": {5: "clas 1"}}, r"got 5: clas 1; .* the nearest is `class 1`"),
         ({"mapping": {5: 1}, "ignored_ids": [5]}, r"data\.mapping must leave out data\.ignored_ids, got \[5\] in both"),
         ({"mapping": {0: 1}, "ignored_ids": [0]}, r"got \[0\] in both"),
         ({"mapping": {-1: 1}}, r"data\.mapping must be in 0\.\.\d+, got -1"),

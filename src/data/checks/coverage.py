@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from src.classes import ClassList
 from src.data.batch import IGNORE_INDEX
 from src.data.checks.facts import Scan
-from src.data.checks.finding import Finding, listed, percent
+from src.data.checks.finding import Finding, percent
 from src.data.source import Source
+from src.wording import listed
 
 _LARGEST_IGNORED = 0.95
 

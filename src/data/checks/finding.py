@@ -1,10 +1,8 @@
 """What a check says."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
-
-_SHOWN = 5
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -32,16 +30,6 @@ def raise_errors(findings: Iterable[Finding]) -> None:
     errors = [finding.message for finding in findings if finding.severity == "error"]
     if errors:
         raise ValueError("\n".join(errors))
-
-
-def listed(things: Sequence[Any]) -> str:
-    """The first five, and how many more there are.
-
-    Args:
-        things: what to name.
-    """
-    more = f" and {len(things) - _SHOWN} more" if len(things) > _SHOWN else ""
-    return ", ".join(str(thing) for thing in things[:_SHOWN]) + more
 
 
 def percent(part: int, whole: int) -> str:

@@ -5,8 +5,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from src.data.checks.finding import Finding, listed
+from src.data.checks.finding import Finding
 from src.data.pairs import Pair
+from src.wording import listed
 
 
 def shared_images(

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from src.data.checks.facts import Scan
-from src.data.checks.finding import Finding, listed
+from src.data.checks.finding import Finding
+from src.wording import listed
 
 _LARGEST_SHARE = 0.34
 _FEWEST_EDGES = 50

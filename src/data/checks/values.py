@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from src.data.checks.facts import MaskFacts, Scan
-from src.data.checks.finding import Finding, listed
+from src.data.checks.finding import Finding
 from src.data.labels import LabelEncoder
 from src.data.source import Source
+from src.wording import listed
 
 
 def unknown_values(scan: Scan, sources: Sequence[Source]) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 import pytest
 
-from src.data.checks.finding import Finding, listed, percent, raise_errors
+from src.data.checks.finding import Finding, percent, raise_errors
 
 
 def test_errors_alone_are_raised():
@@ -8,11 +8,6 @@ def test_errors_alone_are_raised():
     raise_errors([Finding("warning", "a"), Finding("note", "b")])
     with pytest.raises(ValueError, match=r"^first\nsecond$"):
         raise_errors([Finding("error", "first"), Finding("warning", "a"), Finding("error", "second")])
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, ""), (1, "0"), (5, "0, 1, 2, 3, 4"), (7, "0, 1, 2, 3, 4 and 2 more")])
-def test_long_lists_are_cut(count, text):
-    assert listed(range(count)) == text
 
 
 @pytest.mark.parametrize(
