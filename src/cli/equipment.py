@@ -1,5 +1,6 @@
 """What a trainer gets beside what the config says: the run's folder, loggers, callbacks, checkpoints that are whole."""
 
+from pathlib import Path
 from typing import Any
 
 from jsonargparse import Namespace
@@ -7,7 +8,7 @@ from lightning.pytorch.callbacks import Callback, ProgressBar, RichProgressBar
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.plugins import CheckpointIO
 
-from src.callbacks import BestAndLast, ClassTable, LearningCurves, PredictionWriter, StepSeed
+from src.callbacks import BestAndLast, ClassTable, ImagePanels, LearningCurves, PredictionWriter, StepSeed
 from src.cli.run_folder import make_run_folder
 from src.cli.whole_checkpoints import WholeCheckpoints
 
@@ -19,14 +20,22 @@ def equipped(trainer: dict[str, Any], command: str, config: Namespace) -> dict[s
         trainer: the arguments that the config gives.
         command: the subcommand.
         config: all that the config gives, built.
+
+    Raises:
+        ValueError: the folder for checkpoints holds those of another run.
     """
     callbacks = [*_listed(trainer.get("callbacks")), *_own_callbacks(command, config)]
     if trainer.get("enable_progress_bar") is not False and not _any(callbacks, ProgressBar):
         callbacks.append(RichProgressBar())
     checkpoint: BestAndLast = config.checkpoint
-    if command != "predict":
+    if command == "fit" and checkpoint.dirpath and list(Path(checkpoint.dirpath).glob("*.ckpt")):
+        raise ValueError(
+            f"checkpoint.folder must be a folder without checkpoints of another run, got {checkpoint.dirpath}; give "
+            f"another folder, or none for the run's own."
+        )
+    if command != "predict" and not _any(callbacks, ImagePanels):
         callbacks.append(config.panels)
-    if command == "fit" and trainer.get("enable_checkpointing") is not False:
+    if command == "fit" and trainer.get("enable_checkpointing") is not False and not _any(callbacks, BestAndLast):
         callbacks.append(checkpoint)
     if command == "predict":
         trainer["logger"] = trainer.get("logger") or False

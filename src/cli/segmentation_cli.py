@@ -122,7 +122,10 @@ class SegmentationCLI(LightningCLI):
             raise UsageError(in_words(str(error), line, self._options(line.subcommand))) from error
         except OmegaConfBaseException as error:
             where = str(error.full_key).removeprefix(f"{line.subcommand}.")
-            raise UsageError(f"{where} refers to a value that is not there: {str(error).splitlines()[0]}.") from error
+            hint = "; the number of classes follows from the data" if "num_classes" in str(error) else ""
+            raise UsageError(
+                f"{where} refers to a value that is not there: {str(error).splitlines()[0]}{hint}."
+            ) from error
         for text in notes_on(line, self.config[line.subcommand]):
             note(text)
 
@@ -137,13 +140,14 @@ class SegmentationCLI(LightningCLI):
             return [*filter(None, [command]), *line.flags]
         if command == "fit" and not line.configs and not line.has_flag("--model"):
             raise UsageError(f"--config must be given to fit, for example `{EXAMPLES['fit']}`.")
-        if line.run_name:
+        refers = "${" in (line.run_name or "")
+        if line.run_name and not refers:
             name = line.run_name if command == "fit" else f"{line.run_name}-{command}"
             self._subcommand_parsers[command].set_defaults({"name": name})
         check_groups(line, self._options(command))
         others = {key.partition(".")[0] for other in SUBCOMMANDS for key in self._options(other)}
         own = {key.partition(".")[0] for key in self._options(command)}
-        passed_over = frozenset(others - own | {"release", "name", "ckpt_path"})
+        passed_over = frozenset((others - own | {"release", "ckpt_path"}) | ({"name"} if not refers else set()))
         configs = [config.word(passed_over) for config in line.configs]
         checkpoint = self._told_by_checkpoint(line)
         if line.predicts_other_images:

@@ -118,7 +118,8 @@ def in_words(message: str, line: CommandLine, options: Collection[str]) -> str:
             has = ", ".join(dict.fromkeys(name.partition(".")[0] for name in known))
             hint = f"; {first.class_path} has {has}" if has else f"; {NO_CLASS}"
         return f"{origin(line, key, line.configs)} is not an option{hint or HELP}."
-    return f"{origin(line, first.key)} {_wrong_class(first.text, message) or _wanted(innermost, message)}."
+    subject = origin(line, first.key) if first.key else "what is given"
+    return f"{subject} {_wrong_class(first.text, message) or _wanted(innermost, message).rstrip('.')}."
 
 
 def check_groups(line: CommandLine, options: Collection[str]) -> None:

@@ -1,5 +1,6 @@
 """Checkpoints that appear whole or not at all."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,19 @@ class WholeCheckpoints(TorchCheckpointIO):
             checkpoint: what to save.
             path: where; an address such as ``s3://...`` is left to Lightning.
             storage_options: see Lightning; for addresses only.
+
+        Raises:
+            ValueError: the file cannot be written.
         """
         if "://" in str(path):
             super().save_checkpoint(checkpoint, path, storage_options)
             return
-        with written_beside(Path(path)) as beside:
-            torch.save(checkpoint, beside)
+        try:
+            with written_beside(Path(path)) as beside:
+                torch.save(checkpoint, beside)
+        except (OSError, RuntimeError) as error:  # torch says RuntimeError of a disk that is full
+            free = shutil.disk_usage(next(folder for folder in Path(path).absolute().parents if folder.exists())).free
+            raise ValueError(
+                f"{path} cannot be written ({str(error).splitlines()[0]}; {free / 2**30:.2f} GiB are free); make room: "
+                f"checkpoints that were there stay whole, and --ckpt_path goes on from them."
+            ) from error

@@ -247,7 +247,7 @@ class SegmentationDataModule(LightningDataModule):
         return DataLoader(
             EvaluationDataset(pairs, sources, self.preprocessing, with_masks=not predicts),
             batch_size=self.eval_batch_size,
-            sampler=EvaluationSampler(len(pairs), *self._place()),
+            sampler=EvaluationSampler(len(pairs), *self._place(), fill=not predicts),
             collate_fn=collate_prediction if predicts else collate_evaluation,
             **self._loader_options(),
         )

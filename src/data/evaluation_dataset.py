@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from src.data.batch import Item, UnreadableImage
+from src.data.batch import IGNORE_INDEX, Item, UnreadableImage
 from src.data.pairs import Pair
+from src.data.samplers import EvaluationKey
 from src.data.source import Source
 from src.preprocessing import Preprocessing
 
@@ -17,7 +18,8 @@ EvaluationItem = Item | UnreadableImage
 class EvaluationDataset(Dataset[EvaluationItem]):
     """Whole images, with masks at the original size where ``with_masks`` is given.
 
-    Without masks, an image that its reader refuses is an item that says why; with masks it is an error.
+    Where a key says that an image does not count, all its labels are 255. Without masks, an image that its reader
+    refuses is an item that says why; with masks it is an error.
 
     Args:
         pairs: image files, and mask files for ``with_masks``.
@@ -37,7 +39,8 @@ class EvaluationDataset(Dataset[EvaluationItem]):
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def __getitem__(self, index: int) -> EvaluationItem:
+    def __getitem__(self, key: EvaluationKey | int) -> EvaluationItem:
+        index, counts = key if isinstance(key, tuple) else (key, True)
         pair = self.pairs[index]
         source = self.sources[pair.source]
         with source.naming(pair):
@@ -51,5 +54,6 @@ class EvaluationDataset(Dataset[EvaluationItem]):
             pixels = self.preprocessing(image)
             item = Item(image=pixels, size=(pixels.shape[1], pixels.shape[2]), original_size=size, name=pair.name)
             if self.with_masks:
-                item["mask"] = torch.from_numpy(source.labels(pair, size).astype(np.int64))
+                labels = torch.from_numpy(source.labels(pair, size).astype(np.int64))
+                item["mask"] = labels if counts else torch.full_like(labels, IGNORE_INDEX)
             return item

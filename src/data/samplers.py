@@ -8,6 +8,9 @@ from torch.utils.data import Sampler
 TrainingKey = tuple[int, int]
 """Epoch, which makes the augmentation, and index of the image."""
 
+EvaluationKey = tuple[int, bool]
+"""Index of the image, and whether it counts."""
+
 
 class IterationSampler(Sampler[TrainingKey]):
     """An endless row of permutations of the images, of which each process takes every ``world_size``-th sample.
@@ -132,20 +135,24 @@ def shares(weights: Sequence[float], total: int) -> list[int]:
     return [int(count) for count in counts]
 
 
-class EvaluationSampler(Sampler[int]):
+class EvaluationSampler(Sampler[EvaluationKey]):
     """Every image once, in order; each process takes every ``world_size``-th, so that none comes twice.
 
     Args:
         num_images: number of images.
         rank: number of this process.
         world_size: number of processes.
+        fill: whether a process with an image less than others gets one that does not count, since processes that score
+            wait for one another.
     """
 
-    def __init__(self, num_images: int, rank: int = 0, world_size: int = 1) -> None:
-        self._indices = range(rank, num_images, world_size)
+    def __init__(self, num_images: int, rank: int = 0, world_size: int = 1, fill: bool = False) -> None:
+        self._keys = [(index, True) for index in range(rank, num_images, world_size)]
+        if fill and num_images > 0 and len(self._keys) < -(-num_images // world_size):
+            self._keys.append((rank % num_images, False))
 
     def __len__(self) -> int:
-        return len(self._indices)
+        return len(self._keys)
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._indices)
+    def __iter__(self) -> Iterator[EvaluationKey]:
+        return iter(self._keys)

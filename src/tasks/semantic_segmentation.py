@@ -108,12 +108,24 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
             batch: images and masks of one size.
         """
         output = self.model(batch["images"], batch["sizes"])
-        decoder = self.loss(output.logits, batch["masks"])
+        decoder = self._loss(output.logits, batch["masks"])
         if output.auxiliary_logits is None:
             return {"loss": decoder, "loss_decoder": decoder}
-        auxiliary = self.loss(output.auxiliary_logits, batch["masks"])
+        auxiliary = self._loss(output.auxiliary_logits, batch["masks"])
         total = decoder + self.auxiliary_weight * auxiliary
         return {"loss": total, "loss_decoder": decoder, "loss_auxiliary": auxiliary}
+
+    def _loss(self, logits: Tensor, masks: Tensor | list[Tensor]) -> Tensor:
+        try:
+            loss: Tensor = self.loss(logits, masks)
+            return loss
+        except Exception as error:
+            if logits.shape[-2:] != masks[0].shape[-2:]:
+                error.add_note(
+                    "logits come at the decoder's stride, masks at the image's size; src.losses.FullSizeLoss wraps a "
+                    "loss that wants both of one size"
+                )
+            raise
 
     def predict_labels(self, batch: Batch) -> list[Tensor]:
         """A label map ``(H_i, W_i)`` int64 for each image, at the original size of its file.

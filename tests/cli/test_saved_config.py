@@ -35,6 +35,15 @@ def test_a_second_run_leaves_the_first_as_it_is(fit, flags):
     assert {Path(name).parent.parent for name in configs} == {Path("out/tiny")}
 
 
+def test_checkpoints_of_another_run_are_not_replaced_even_where_the_folder_is_told(fit):
+    fit("--checkpoint.folder=kept")
+    before = files("kept/*.ckpt")
+    assert len(before) == 2
+    with pytest.raises(ValueError, match=r"must be a folder without checkpoints of another run, got .*kept; give"):
+        fit("--checkpoint.folder=kept")
+    assert files("kept/*.ckpt") == before
+
+
 def test_a_part_from_a_file_of_its_own_is_saved_as_what_it_says(fit):
     Path("trainer.yaml").write_text("max_steps: 1\naccelerator: cpu\nenable_progress_bar: false\n")
     fit("--trainer=trainer.yaml")

@@ -69,10 +69,13 @@ def test_a_later_config_wins_over_an_earlier_one(tiny_config, printed, tmp_path)
 
 
 def test_references_follow_other_files_and_flags(tiny_config, printed, tmp_path):
-    (tmp_path / "derived.yaml").write_text("panels: {height: '${data.init_args.crop_size}'}\n")
+    (tmp_path / "derived.yaml").write_text(
+        "panels: {height: '${data.init_args.crop_size}'}\nname: 'crop${data.init_args.crop_size}'\n"
+    )
     configs = ["--config", str(tiny_config), "--config", "derived.yaml"]
     assert printed("fit", *configs)["panels"]["height"] == 32
-    assert printed("fit", *configs, "--data.crop_size", "48")["panels"]["height"] == 48
+    told = printed("fit", *configs, "--data.crop_size", "48")
+    assert (told["panels"]["height"], told["name"]) == (48, "crop48")
 
 
 @pytest.mark.parametrize(

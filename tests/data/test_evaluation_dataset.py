@@ -39,6 +39,13 @@ def test_evaluation_keeps_the_label_at_its_original_size(tmp_path: Path):
     assert item["original_size"] == (90, 130)
 
 
+def test_an_image_that_does_not_count_has_no_labels(tmp_path: Path):
+    dataset = EvaluationDataset([drawn_pair(tmp_path, (6, 5))], [SOURCE], Preprocessing(), with_masks=True)
+    assert torch.equal(dataset[0, True]["mask"], dataset[0]["mask"])
+    assert dataset[0]["mask"].unique().tolist() == [0, 1]
+    assert dataset[0, False]["mask"].tolist() == torch.full((6, 5), 255).tolist()
+
+
 def test_prediction_reads_no_mask(tmp_path: Path):
     found = Pair("a.png", save(tmp_path / "a.png", texture((9, 8))))
     assert "mask" not in EvaluationDataset([found], [SOURCE], Preprocessing(), with_masks=False)[0]

@@ -6,6 +6,13 @@ import pytest
 from src.data.samplers import EvaluationSampler, IterationSampler, MixtureSampler, shares
 
 
+def test_a_process_with_an_image_less_gets_one_that_does_not_count():
+    for num_images, world_size in ((1, 2), (5, 4), (7, 3), (6, 3), (1, 1)):
+        parts = [list(EvaluationSampler(num_images, rank, world_size, fill=True)) for rank in range(world_size)]
+        assert len({len(part) for part in parts}) == 1
+        assert sorted(index for part in parts for index, counts in part if counts) == list(range(num_images))
+
+
 def test_sample_n_is_place_n_mod_N_of_epoch_n_over_N():
     keys = list(IterationSampler(num_images=5, num_samples=13, seed=3))
     assert [epoch for epoch, _ in keys] == [0] * 5 + [1] * 5 + [2] * 3
@@ -55,7 +62,7 @@ def test_a_started_pass_is_finished_once_and_survives_set_epoch():
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 9])
 def test_every_image_is_evaluated_once(world_size: int):
-    parts = [EvaluationSampler(7, rank, world_size) for rank in range(world_size)]
+    parts = [[index for index, _ in EvaluationSampler(7, rank, world_size)] for rank in range(world_size)]
     assert sorted(itertools.chain.from_iterable(parts)) == list(range(7))
     assert [len(part) for part in parts] == [len(list(part)) for part in parts]
 

@@ -337,3 +337,12 @@ def test_data_with_the_same_classes_in_another_order_are_refused(task, tmp_path)
     Path(folders["classes"]).write_text("\n".join(task.classes.names[::-1]))
     with pytest.raises(ValueError, match="the model has 8, the data have 8; class 0 is 'sky' there and 'fence' here"):
         make_trainer().validate(task, MaskFolder(**folders, num_workers=0))
+
+
+def test_a_loss_that_wants_both_of_one_size_is_pointed_to_the_way(tiny_segmenter):
+    classes = ClassList.from_names([f"class {index}" for index in range(8)])
+    task = SemanticSegmentation(tiny_segmenter(), classes, loss=torch.nn.CrossEntropyLoss())
+    batch = {"images": torch.zeros(2, 3, 32, 32), "masks": torch.zeros(2, 32, 32, dtype=torch.int64)}
+    with pytest.raises(RuntimeError) as caught:
+        task.losses(batch | {"sizes": [(32, 32)] * 2})
+    assert "src.losses.FullSizeLoss wraps" in caught.value.__notes__[0]
