@@ -12,6 +12,9 @@ def make_run_folder(runs: str, name: str) -> Path:
     Args:
         runs: folder of all runs.
         name: name of the run.
+
+    Raises:
+        ValueError: the folder cannot be made.
     """
     time = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     for number in range(1, 1000):
@@ -22,5 +25,10 @@ def make_run_folder(runs: str, name: str) -> Path:
             folder.mkdir(parents=True)
         except FileExistsError:
             continue
+        except OSError as error:
+            raise ValueError(
+                f"--runs must be a folder to write to, got {runs}, where {folder} cannot be made ({error.strerror}); "
+                f"give another."
+            ) from error
         return folder
     raise FileExistsError(f"no new folder could be made in {Path(runs, name)}; give another --name.")

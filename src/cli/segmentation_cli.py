@@ -171,7 +171,13 @@ class SegmentationCLI(LightningCLI):
             note(f"--ckpt_path {told} is {path}")
         words = [f"--ckpt_path={path}"]
         if line.subcommand == "fit":
-            self.resumed_step = load_checkpoint(path).get("global_step")
+            checkpoint = load_checkpoint(path)
+            if missing := [key for key in ("optimizer_states", "lr_schedulers", "loops") if key not in checkpoint]:
+                raise ValueError(
+                    f"--ckpt_path must hold a run that fit can go on with, got {path} with weights alone, without "
+                    f"{', '.join(missing)}; give the run's last.ckpt."
+                )
+            self.resumed_step = checkpoint.get("global_step")
             return words
         section = read_section(path)
         data = {"init_args": {"preprocessing": section["preprocessing"]}}

@@ -56,8 +56,11 @@ def _seen_from_outside(path: Path) -> str | None:
         try:
             with zipfile.ZipFile(file) as archive:
                 names = [name.rpartition("/")[2] for name in archive.namelist()]
+                damaged = archive.testzip() is not None
         except Exception:  # damaged bytes end in errors of every type
             return "it is cut or damaged"
+    if damaged:
+        return "it is damaged"
     if "constants.pkl" in names:
         return "it is a TorchScript program"
     return None if "data.pkl" in names else "it is an archive of another program"

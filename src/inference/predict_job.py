@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from src.classes import ClassList
@@ -65,6 +67,10 @@ class PredictJob:
             ValueError: the folder holds masks of another job or files of others, leads out of itself, or cannot be
                 written.
         """
+        with _one_at_a_time(self.output):
+            return self._prepare(overwrite)
+
+    def _prepare(self, overwrite: bool) -> tuple[dict[str, str], set[str]]:
         record = self._read_record()
         known = record["images"]
         places = {name: str(image.resolve()) for name, image in self.images.items()}
@@ -149,13 +155,27 @@ class PredictJob:
         files = written_files(mask)[: 1 + self.overlay]
         try:
             changed = self.images[name].stat().st_mtime
-            return all((self.output / file).stat().st_mtime >= changed for file in files)
+            return all(_is_whole(path) and path.stat().st_mtime >= changed for path in map(self.output.joinpath, files))
         except OSError:
             return False
 
     def _write(self, name: str, text: str) -> None:
         with written_beside(self.output / name) as beside:
             beside.write_text(text, "utf-8")
+
+
+def _one_at_a_time(output: Path) -> FileLock:
+    """Keeps other jobs of this machine that would write into a folder waiting; the lock leaves nothing in it."""
+    user = os.getuid() if os.name == "posix" else 0
+    number = hashlib.sha256(os.fsencode(output.absolute())).hexdigest()[:16]
+    return FileLock(Path(tempfile.gettempdir(), f"swin-upernet-{user}-{number}.lock"))
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a PNG or JPEG file has the end that it was written with."""
+    with path.open("rb") as file:
+        file.seek(-min(12, path.stat().st_size), os.SEEK_END)
+        return file.read().endswith((b"IEND\xaeB`\x82", b"\xff\xd9"))
 
 
 def written_files(mask: str) -> tuple[str, str]:

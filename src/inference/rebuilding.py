@@ -68,9 +68,9 @@ def take_weights(module: nn.Module, weights: Mapping[str, Any], path: str | Path
     Raises:
         ValueError: weights are missing, left over, of another shape, or not numbers.
     """
-    if damaged := [name for name, value in weights.items() if isinstance(value, Tensor) and _has_nan(value)]:
+    if damaged := [name for name, value in weights.items() if isinstance(value, Tensor) and not _is_finite(value)]:
         raise ValueError(
-            f"{path} must hold weights that are numbers, got NaN in {listed(damaged, _SHOWN)}; its training had "
+            f"{path} must hold weights that are finite, got others in {listed(damaged, _SHOWN)}; its training had "
             f"diverged: take an earlier checkpoint."
         )
     try:
@@ -83,5 +83,5 @@ def take_weights(module: nn.Module, weights: Mapping[str, Any], path: str | Path
         ) from error
 
 
-def _has_nan(value: Tensor) -> bool:
-    return value.is_floating_point() and value.device.type != "meta" and bool(value.isnan().any())
+def _is_finite(value: Tensor) -> bool:
+    return not value.is_floating_point() or value.device.type == "meta" or bool(value.isfinite().all())

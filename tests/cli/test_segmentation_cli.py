@@ -92,6 +92,15 @@ def test_an_interrupted_and_resumed_run_ends_with_the_weights_of_an_uninterrupte
         assert torch.equal(weight, resumed.model.state_dict()[name]), name
 
 
+def test_weights_alone_are_nothing_to_go_on_with(fit, checkpoint):
+    whole = torch.load(checkpoint, weights_only=True)
+    torch.save({key: value for key, value in whole.items() if key != "optimizer_states"}, "weights.ckpt")
+    with pytest.raises(
+        ValueError, match=r"got weights\.ckpt with weights alone, without optimizer_states; give the run"
+    ):
+        fit("--ckpt_path=weights.ckpt")
+
+
 @pytest.mark.parametrize(
     "flag", ["--trainer.logger=false", "--trainer.enable_checkpointing=false", "--panels.num_images=0"]
 )

@@ -46,6 +46,16 @@ def test_a_file_that_may_not_be_read_is_named(path, monkeypatch):
         load_file(path)
 
 
+def test_bytes_that_were_damaged_are_named(path):
+    torch.save({"weights": torch.randn(1000)}, path)
+    content = bytearray(path.read_bytes())
+    place = len(content) // 2
+    content[place : place + 8] = bytes(8)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"some\.ckpt cannot be read as a checkpoint: it is damaged"):
+        load_file(path)
+
+
 def test_a_file_cut_anywhere_is_named(path):
     torch.save({"weights": torch.randn(1000)}, path)
     content = path.read_bytes()

@@ -1,6 +1,7 @@
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from src.classes import ClassList
 from src.inference.predict_job import PredictJob, classes_text, fingerprint, mask_names
 
+WHOLE = b"IEND\xaeB`\x82"
 CLASSES = ClassList(("a", "b"), ((1, 2, 3), (4, 5, 6)))
 
 
@@ -29,7 +31,7 @@ def job(tmp_path):
         for mask in masks.values() if write else ():
             path = tmp_path / "out" / f"{mask}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            path.write_bytes(WHOLE)
         return masks, done
 
     return build
@@ -43,6 +45,31 @@ def test_what_this_job_has_written_is_done(job):
     )
 
 
+@pytest.mark.parametrize("content", [b"", b"\x89PNG", WHOLE[:-1]])
+def test_a_mask_that_was_cut_is_not_done(job, tmp_path, content):
+    job("a.png", "b.png")
+    (tmp_path / "out" / "a.png").write_bytes(content)
+    assert job("a.png", "b.png")[1] == {"b.png"}
+
+
+def test_of_two_jobs_that_begin_at_once_one_is_refused(tmp_path):
+    (tmp_path / "a.png").touch()
+    jobs = [
+        PredictJob(tmp_path / "out", {"a.png": tmp_path / "a.png"}, {"weights": weights}, "best.ckpt", CLASSES)
+        for weights in ("0123456789", "9876543210")
+    ]
+
+    def prepared(job: PredictJob) -> bool:
+        try:
+            job.prepare(overwrite=False)
+        except ValueError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(prepared, jobs)) == [False, True]
+
+
 def test_a_mask_older_than_its_image_is_not_done(job, tmp_path):
     job("a.png", "b.png")
     os.utime(tmp_path / "in" / "a.png", (time.time() + 9,) * 2)
@@ -51,7 +78,7 @@ def test_a_mask_older_than_its_image_is_not_done(job, tmp_path):
 
 def test_without_its_overlay_an_image_is_not_done(job, tmp_path):
     job("a.png", "b.png", overlay=True)
-    (tmp_path / "out" / "b_overlay.jpg").touch()
+    (tmp_path / "out" / "b_overlay.jpg").write_bytes(b"\xff\xd9")
     assert job("a.png", "b.png", overlay=True)[1] == {"b.png"}
     assert job("a.png", "b.png")[1] == {"a.png", "b.png"}
 
@@ -95,7 +122,7 @@ def test_an_overwriting_job_that_is_stopped_goes_on_without_the_old_masks(job, t
     assert job("a.png", "b.png", write=False, overwrite=True, **new)[1] == set()
     assert not (tmp_path / "out" / "a_overlay.jpg").exists()
     assert sorted(path.name for path in (tmp_path / "out").glob("*.png")) == ["old.png"]
-    (tmp_path / "out" / "a.png").touch()
+    (tmp_path / "out" / "a.png").write_bytes(WHOLE)
     assert job("a.png", "b.png", **new)[1] == {"a.png"}
     with pytest.raises(ValueError, match=r"old\.png of another origin"):
         job("old.png", **new)
