@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 
 from src.classes import ClassList
 from src.data.batch import Item, collate_evaluation, collate_prediction, collate_training
-from src.data.checks import check_files, check_scored_files, raise_errors
+from src.data.checks import check_files, raise_errors
 from src.data.evaluation_dataset import EvaluationDataset, EvaluationItem
 from src.data.first_process import from_first
 from src.data.labels import LabelEncoder
@@ -158,17 +158,12 @@ class SegmentationDataModule(LightningDataModule):
             self._look_into_files(stage)
 
     def _look_into_files(self, stage: str) -> None:
-        full = self.check == "full"
-        rest = (self._labelled(), self.classes, self.preprocessing.channels, full, full)
-        scored = self.test_split if stage == "test" else "val"
-        findings = from_first(
-            self.trainer,
-            lambda: (
-                check_files(self._files("train"), self._files("val"), *rest)
-                if stage == "fit"
-                else check_scored_files(self._files(scored), *rest)
-            ),
-        )
+        if stage == "fit":
+            splits = {"training": self._files("train"), "validation": self._files("val")}
+        else:
+            splits = {"scored": self._files(self.test_split if stage == "test" else "val")}
+        channels, full = self.preprocessing.channels, self.check == "full"
+        findings = from_first(self.trainer, lambda: check_files(splits, self._labelled(), self.classes, channels, full))
         for finding in findings:
             if finding.severity == "warning":
                 rank_zero_warn(finding.message)

@@ -1,6 +1,6 @@
 """All checks, one after another."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from src.classes import ClassList
 from src.data.checks.coverage import dropped_classes, labelled_classes
@@ -21,67 +21,30 @@ FAST_SECONDS = 2.0
 
 
 def check_files(
-    training: Sequence[Pair],
-    validation: Sequence[Pair],
+    splits: Mapping[str, Sequence[Pair]],
     sources: Sequence[Source],
     classes: ClassList,
     channels: int = 3,
     full: bool = False,
-    show_progress: bool = False,
 ) -> list[Finding]:
     """What is wrong, or may be, with the files of a run.
 
     Args:
-        training: images and masks to train on.
-        validation: images and masks to score.
+        splits: images and masks, by what is done with them: ``training`` and ``validation``, or ``scored`` alone.
         sources: how files are read and what values mean; each pair says which of them is its own.
         classes: the classes of the run.
         channels: of an image.
-        full: whether to look into every file; else into a spread sample, for a few seconds at most.
-        show_progress: whether to draw a bar.
+        full: whether to look into every file, with a bar; else into a spread sample, for a few seconds at most.
     """
-    findings = list(dropped_classes(sources))
-    for split, pairs in (("training", training), ("validation", validation)):
-        findings += _of_split(split, pairs, sources, classes, channels, full, show_progress)
-    compared = validation if full else spread(validation, FAST_MASKS)
-    return [*findings, *shared_images(training, validation, compared, float("inf") if full else FAST_SECONDS)]
-
-
-def check_scored_files(
-    pairs: Sequence[Pair],
-    sources: Sequence[Source],
-    classes: ClassList,
-    channels: int = 3,
-    full: bool = False,
-    show_progress: bool = False,
-) -> list[Finding]:
-    """What is wrong, or may be, with files that are only scored.
-
-    Args:
-        pairs: images and masks to score.
-        sources: how files are read and what values mean; each pair says which of them is its own.
-        classes: the classes of the run.
-        channels: of an image.
-        full: whether to look into every file; else into a spread sample, for a few seconds at most.
-        show_progress: whether to draw a bar.
-    """
-    return [
-        *dropped_classes(sources),
-        *_of_split("scored", pairs, sources, classes, channels, full, show_progress),
-    ]
-
-
-def _of_split(
-    split: str,
-    pairs: Sequence[Pair],
-    sources: Sequence[Source],
-    classes: ClassList,
-    channels: int,
-    full: bool,
-    show_progress: bool,
-) -> list[Finding]:
     limit, seconds = (None, float("inf")) if full else (FAST_MASKS, FAST_SECONDS)
-    scan = scan_masks(split, pairs, sources, channels, limit, seconds, show_progress)
-    unknown = list(unknown_values(scan, sources))
-    coverage = [] if unknown else labelled_classes(scan, sources, classes)
-    return [*unusable_files(scan), *unknown, *smooth_masks(scan), *coverage]
+    findings = list(dropped_classes(sources))
+    for split, pairs in splits.items():
+        scan = scan_masks(split, pairs, sources, channels, limit, seconds, show_progress=full)
+        unknown = list(unknown_values(scan, sources))
+        findings += [*unusable_files(scan), *unknown, *smooth_masks(scan)]
+        findings += [] if unknown else labelled_classes(scan, sources, classes)
+    if "training" in splits:
+        validation = splits["validation"]
+        compared = validation if full else spread(validation, FAST_MASKS)
+        findings += shared_images(splits["training"], validation, compared, seconds)
+    return findings

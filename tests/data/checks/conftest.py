@@ -9,7 +9,7 @@ import pytest
 from drawn_files import save, texture
 
 from src.data import MaskFolder
-from src.data.checks import Finding, check_files, check_scored_files
+from src.data.checks import Finding, check_files
 
 Masks = Sequence[np.ndarray]
 
@@ -40,7 +40,8 @@ def findings() -> Callable[..., list[Finding]]:
     """All that is said of a data set."""
 
     def look(data: MaskFolder, full: bool = False) -> list[Finding]:
-        return check_files(data.pairs("train"), data.pairs("val"), data.sources(), data.classes, full=full)
+        splits = {"training": data.pairs("train"), "validation": data.pairs("val")}
+        return check_files(splits, data.sources(), data.classes, full=full)
 
     return look
 
@@ -48,4 +49,4 @@ def findings() -> Callable[..., list[Finding]]:
 @pytest.fixture
 def scored_findings() -> Callable[..., list[Finding]]:
     """All that is said of a data set whose validation images are only scored."""
-    return lambda data: check_scored_files(data.pairs("val"), data.sources(), data.classes)
+    return lambda data: check_files({"scored": data.pairs("val")}, data.sources(), data.classes)

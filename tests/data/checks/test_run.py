@@ -84,7 +84,7 @@ def test_a_fast_check_ends_however_slow_the_files_are(drawn, monkeypatch: pytest
         return labels((8, 8), (0, 1))
 
     source = Source(read_mask=read_mask, encoder=data.encoder)
-    assert check_files(data.pairs("train"), data.pairs("val"), [source], data.classes) == []
+    assert check_files({"training": data.pairs("train"), "validation": data.pairs("val")}, [source], data.classes) == []
     assert len(MASKS) < len(read) < 40  # of the 64 that a quick disk would see looked into
 
 
@@ -95,11 +95,17 @@ def test_each_data_set_of_a_run_has_values_of_its_own(tmp_path: Path):
     for index, ids in enumerate([(0, 1), (0, 255)]):
         image = save(tmp_path / f"{index}.png", labels((8, 8, 3), range(256), index))
         pairs.append(Pair(image.name, image, save(tmp_path / f"{index}_mask.png", labels((8, 8), ids)), index))
-    assert check_files(pairs, [], sources, classes) == []
+    assert check_files({"training": pairs, "validation": []}, sources, classes) == []
     swapped = [Pair(pair.name, pair.image, pair.mask, 1 - pair.source) for pair in pairs]
-    assert check_files(swapped, [], sources, classes) == []  # 255 is ignored by the first, and 1 a class of both
+    assert (
+        check_files({"training": swapped, "validation": []}, sources, classes) == []
+    )  # 255 is ignored by the first, and 1 a class of both
     sources[0] = Source(encoder=LabelEncoder(classes, ignored_ids=[]))
-    (finding,) = [each for each in check_files(swapped, [], sources, classes) if each.severity == "error"]
+    (finding,) = [
+        each
+        for each in check_files({"training": swapped, "validation": []}, sources, classes)
+        if each.severity == "error"
+    ]
     assert "got 255" in finding.message
     assert f"{tmp_path}/1_mask.png; " in finding.message
 
@@ -125,6 +131,6 @@ def test_real_rooms_lack_nothing_but_classes():
     root = REAL_DATA / "ade20k_sample"
     first, second = match_pairs(root / "images", root / "annotations")
     data = ADE20K("absent")
-    (finding,) = check_files([first], [second], data.sources(), data.classes)
+    (finding,) = check_files({"training": [first], "validation": [second]}, data.sources(), data.classes)
     assert finding.severity == "warning"
     assert "of 150 classes" in finding.message
