@@ -44,6 +44,8 @@ class WindowAttention(nn.Module):
         ValueError: an argument is out of range.
     """
 
+    _scale: float | None = None  # of the logits; None: 1 / sqrt(d)
+
     def __init__(
         self,
         dim: int,
@@ -80,10 +82,21 @@ class WindowAttention(nn.Module):
         self.padded_keys = padded_keys
         self.windows_per_chunk = windows_per_chunk
         self.attn_drop_rate = attn_drop_rate
-        self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias)
+        self._make_qkv(dim, qkv_bias)
         self.proj = nn.Linear(dim, dim)
         self.position_bias = position_bias
         self.drop = nn.Dropout(drop_rate)
+
+    def _make_qkv(self, dim: int, qkv_bias: bool) -> None:
+        self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias)
+
+    def _project(self, windows: Tensor) -> Tensor:
+        """Queries, keys and values ``(..., 3 C)`` of tokens ``(..., C)``."""
+        return self.qkv(windows)
+
+    def _comparable(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys ``(B, M, heads, N, d)`` in the form whose products, times the scale, are the logits."""
+        return q, k
 
     def forward(self, x: Tensor, sizes: Sequence[Size] | None = None) -> Tensor:
         """Attends within windows.
@@ -134,20 +147,21 @@ class WindowAttention(nn.Module):
     def _attend_windows(self, windows: Tensor, bias: Tensor, regions: Tensor | None) -> Tensor:
         """Windows ``(B, M, N, C)`` after attention, before the projection; regions ``(1 or B, M, N)``."""
         batch, count, tokens, channels = windows.shape
-        qkv = self.qkv(windows).view(batch, count, tokens, 3, self.num_heads, -1)
-        qkv = qkv.permute(3, 0, 1, 4, 2, 5)  # (3, B, M, heads, N, d)
-        bias = bias.to(qkv.dtype)
+        qkv = self._project(windows).view(batch, count, tokens, 3, self.num_heads, -1)
+        q, k, v = qkv.permute(3, 0, 1, 4, 2, 5)  # (B, M, heads, N, d) each
+        q, k = self._comparable(q, k)
+        bias = bias.to(q.dtype)
         if regions is None:
-            q, k, v = qkv.flatten(1, 2)  # (B * M, heads, N, d)
+            q, k, v = (part.flatten(0, 1) for part in (q, k, v))  # (B * M, heads, N, d)
             mask = bias[None]
         else:
             # flattened one by one, so that v can be kept for the backward pass without q and k
-            q, k, v = (part.flatten(1, 2) for part in qkv)  # (B, M * heads, N, d)
+            q, k, v = (part.flatten(1, 2) for part in (q, k, v))  # (B, M * heads, N, d)
             apart = regions[..., :, None] != regions[..., None, :]  # (1 or B, M, N, N)
             # finite, for a kernel may meet a block of keys that are all left out
             never = torch.finfo(bias.dtype).min / 2
             mask = bias.masked_fill(apart[:, :, None], never).flatten(1, 2)  # (1 or B, M * heads, N, N)
         dropout = self.attn_drop_rate if self.training else 0.0
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=self._scale)
         attended = attended.view(batch, count, self.num_heads, tokens, -1)
         return attended.transpose(2, 3).reshape(batch, count, tokens, channels)

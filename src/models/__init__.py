@@ -8,6 +8,7 @@ from src.models.features import FeatureSpec
 from src.models.segmenter import Segmenter, SegmenterOutput
 from src.models.swin import SwinTransformer
 from src.models.swin_upernet import swin_upernet
+from src.models.swin_v2 import SwinTransformerV2
 from src.models.upernet import UPerNetDecoder
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "SmpSegformer",
     "SmpUnet",
     "SwinTransformer",
+    "SwinTransformerV2",
     "UPerNetDecoder",
     "swin_upernet",
 ]

@@ -16,7 +16,7 @@ from src.layers.windows import zero_outside
 
 
 class SwinBlock(nn.Module):
-    """Attention and MLP, each after a norm and beside a residual path.
+    """Attention and MLP, each with a norm and beside a residual path.
 
     Args:
         dim: number of channels C.
@@ -24,6 +24,7 @@ class SwinBlock(nn.Module):
         mlp_ratio: channels within the MLP, as a multiple of ``dim``.
         drop_rate: dropout within the MLP, a fraction.
         drop_path_rate: chance that an image skips a residual branch in training, a fraction.
+        norm_after: a branch's norm stands at its end (as in Swin V2), not at its beginning.
     """
 
     def __init__(
@@ -33,8 +34,10 @@ class SwinBlock(nn.Module):
         mlp_ratio: float = 4.0,
         drop_rate: float = 0.0,
         drop_path_rate: float = 0.0,
+        norm_after: bool = False,
     ) -> None:
         super().__init__()
+        self.norm_after = norm_after
         self.norm1 = nn.LayerNorm(dim)
         self.attn = attn
         self.norm2 = nn.LayerNorm(dim)
@@ -48,6 +51,9 @@ class SwinBlock(nn.Module):
             x: map ``(B, H, W, C)``.
             sizes: true height and width of each image, in tokens; None: the map's.
         """
+        if self.norm_after:
+            x = x + self.drop_path(self.norm1(self.attn(x, sizes)))
+            return x + self.drop_path(self.norm2(self.mlp(x)))
         x = x + self.drop_path(self.attn(self.norm1(x), sizes))
         return x + self.drop_path(self.mlp(self.norm2(x)))
 
@@ -102,11 +108,13 @@ class PatchMerging(nn.Module):
 
     Args:
         dim: number of channels C coming in.
+        norm_after: the norm stands after the reduction to twice the channels (as in Swin V2), not before it.
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, norm_after: bool = False) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(4 * dim)
+        self.norm_after = norm_after
+        self.norm = nn.LayerNorm(2 * dim if norm_after else 4 * dim)
         self.reduction = nn.Linear(4 * dim, 2 * dim, bias=False)
 
     def forward(self, x: Tensor, sizes: Sequence[Size] | None = None) -> Tensor:
@@ -124,7 +132,7 @@ class PatchMerging(nn.Module):
         if height % 2 or width % 2:
             x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
         x = torch.cat([x[:, row::2, column::2] for column in (0, 1) for row in (0, 1)], -1)  # (B, H / 2, W / 2, 4 C)
-        return self.reduction(self.norm(x))
+        return self.norm(self.reduction(x)) if self.norm_after else self.reduction(self.norm(x))
 
 
 class SwinStage(nn.Module):

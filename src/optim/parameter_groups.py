@@ -6,29 +6,33 @@ from typing import Any
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from src.layers.position_bias import PositionBias
 from src.models.compiled import plain_name
 
 NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _NormBase)
-POSITIONS = ("relative_position_bias_table", "absolute_pos_embed")
+EXEMPT_NAMES = {"relative_position_bias_table", "absolute_pos_embed", "cpb_mlp", "logit_scale"}
 
 
 def parameters_without_decay(model: nn.Module, encoder: str = "encoder") -> set[str]:
     """Names of the trainable parameters that the published Swin recipe exempts from weight decay.
 
-    These are the encoder's norms, found by their module's type, and position parameters. The encoder's biases and the
-    decoder's norms do decay. The published configs match the word ``norm`` in names instead, which gives the same
-    groups for Swin and UPerNet. Names are those of the model before ``torch.compile``, where that was called.
+    These are the encoder's norms and all position biases, found by their module's type, and what is named as the
+    published position parameters or logit scales. The encoder's biases, ``q_bias`` and ``v_bias`` of Swin V2 among
+    them, and the decoder's norms do decay. The published configs match the word ``norm`` in names instead, which gives
+    the same groups for Swin and UPerNet. Names are those of the model before ``torch.compile``, where that was called.
 
     Args:
         model: the model whose parameters are to be grouped.
         encoder: name of the encoder in the model.
 
-    Source: configs of Swin-Transformer-Semantic-Segmentation, ``paramwise_cfg``.
+    Source: configs of Swin-Transformer-Semantic-Segmentation, ``paramwise_cfg``; for Swin V2, ``no_weight_decay`` and
+    ``no_weight_decay_keywords`` of its published code (whose recipe for classification exempts all biases too).
     """
     trainable = {name for name, _ in _trainable(model)}
     return trainable & {
         *_norm_parameters(model, encoder),
-        *(name for name in trainable if name.rpartition(".")[2] in POSITIONS),
+        *_position_parameters(model),
+        *(name for name in trainable if not EXEMPT_NAMES.isdisjoint(name.split("."))),
     }
 
 
@@ -43,6 +47,12 @@ def _norm_parameters(model: nn.Module, encoder: str) -> Iterator[str]:
         name = plain_name(module_name)
         if isinstance(module, NORMS) and name.partition(".")[0] == encoder:
             yield from (f"{name}.{parameter}" for parameter, _ in module.named_parameters(recurse=False))
+
+
+def _position_parameters(model: nn.Module) -> Iterator[str]:
+    for module_name, module in model.named_modules():
+        if isinstance(module, PositionBias):
+            yield from (plain_name(f"{module_name}.{parameter}") for parameter, _ in module.named_parameters())
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

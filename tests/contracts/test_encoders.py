@@ -3,16 +3,24 @@
 import pytest
 import torch
 
-from src.models import SmpEncoder
+from src.models import SmpEncoder, SwinTransformerV2
 from src.models.features import FeatureSpec
 from src.models.settings import build, plain
 from src.models.swin import SwinTransformer
+from tests.models.random_weights import randomise
 
 SMALL = {"embed_dim": 8, "depths": (2, 2, 2, 2), "num_heads": (1, 2, 2, 4)}
 ENCODERS = {
     "swin": lambda: SwinTransformer(**SMALL),
     "swin that masks padding": lambda: SwinTransformer(**SMALL, padded_keys="mask", shift_covered=False),
     "swin with position": lambda: SwinTransformer(**SMALL, absolute_pos_embed=(7, 9), window_size=(3, 5)),
+    "swin v2": lambda: randomise(SwinTransformerV2(**SMALL)),
+    "swin v2 that masks padding": lambda: randomise(
+        SwinTransformerV2(**SMALL, padded_keys="mask", shift_covered=True, pretrained_window_size=12)
+    ),
+    "swin v2 with position": lambda: randomise(
+        SwinTransformerV2(**SMALL, absolute_pos_embed=(7, 9), window_size=(3, 5), pretrained_window_size=(6, 4, 2, 0))
+    ),
     "smp": lambda: SmpEncoder("resnet18"),
 }
 TAKING_SIZES = [name for name, make in ENCODERS.items() if make().takes_sizes]

@@ -3,13 +3,16 @@
 import pytest
 import torch
 
-from src.layers.position_bias import PositionBias, TableBias
+from src.layers.position_bias import ContinuousBias, PositionBias, TableBias
 from src.layers.windows import window_coords
 
 BIASES = {
     "table": lambda: TableBias((3, 4), num_heads=2, init_std=1.0),
     "table resized": lambda: TableBias((2, 5), num_heads=2, init_std=1.0).resized((3, 4)),
     "table resized geometrically": lambda: TableBias((2, 5), num_heads=2, init_std=1.0).resized((3, 4), "geometric"),
+    "continuous": lambda: ContinuousBias((3, 4), num_heads=2),
+    "continuous, pretrained": lambda: ContinuousBias((3, 4), num_heads=2, pretrained_window=(6, 5)),
+    "continuous resized": lambda: ContinuousBias((2, 5), num_heads=2).resized((3, 4)),
 }
 COORDS = window_coords((3, 4), torch.device("cpu"))
 
@@ -44,7 +47,8 @@ def test_every_parameter_learns(bias):
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in bias.parameters())
 
 
-def test_the_state_loads_into_another(bias):
-    other = TableBias((3, 4), num_heads=2)
+def test_the_state_loads_into_another(bias, request):
+    other = BIASES[request.node.callspec.params["bias"]]()
+    assert not torch.equal(other(COORDS, COORDS), bias(COORDS, COORDS))
     other.load_state_dict(bias.state_dict())
     assert torch.equal(other(COORDS, COORDS), bias(COORDS, COORDS))

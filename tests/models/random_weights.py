@@ -17,6 +17,8 @@ def randomise(model: nn.Module, seed: int = 0) -> nn.Module:
                 new = torch.randn(value.shape, generator=generator) * 1.5 / value[0].numel() ** 0.5
             elif name == "relative_position_bias_table" or name == "absolute_pos_embed":
                 new = torch.randn(value.shape, generator=generator)
+            elif name == "logit_scale":  # below the limit: there the published masks of -100 are not enough
+                new = 3 * torch.rand(value.shape, generator=generator)
             else:
                 new = 0.5 * torch.randn(value.shape, generator=generator)
             value.data.copy_(new)

@@ -16,6 +16,14 @@ def test_a_block_adds_attention_then_mlp():
     assert torch.allclose(block(x), middle + block.mlp(block.norm2(middle)))
 
 
+def test_the_norms_may_stand_after_attention_and_mlp():
+    block = build(norm_after=True).eval()
+    x = torch.randn(2, 5, 7, 6)
+    middle = x + block.norm1(block.attn(x))
+    assert torch.allclose(block(x), middle + block.norm2(block.mlp(middle)))
+    assert not torch.allclose(block(x), build().eval()(x))
+
+
 def test_drop_path_skips_both_branches_of_an_image_or_scales_them():
     torch.manual_seed(0)
     block = build(drop_path_rate=1.0)
@@ -66,3 +74,15 @@ def test_merging_does_not_see_what_is_beyond_an_image():
     x = torch.randn(2, 4, 6, 6)
     joint = merging(x, [(3, 5), (4, 6)])
     assert torch.allclose(joint[:1, :2, :3], merging(x[:1, :3, :5]))
+
+
+def test_the_norm_may_stand_after_the_reduction():
+    merging = PatchMerging(6, norm_after=True)
+    x = torch.randn(1, 4, 6, 6)
+    assert merging.norm.normalized_shape == (12,)
+    plain = PatchMerging(6)
+    plain.norm = torch.nn.Identity()
+    plain.load_state_dict({"reduction.weight": merging.reduction.weight})
+    assert torch.allclose(merging(x), merging.norm(plain(x)))
+    joint = merging(x.expand(2, -1, -1, -1), [(3, 5), (4, 6)])
+    assert torch.allclose(joint[:1, :2, :3], merging(x[:, :3, :5]), atol=1e-6)

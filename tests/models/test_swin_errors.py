@@ -2,10 +2,13 @@ import pytest
 import torch
 
 from src.models.swin import SwinTransformer
+from src.models.swin_v2 import SwinTransformerV2
 
+VERSIONS = [SwinTransformer, SwinTransformerV2]
 SMALL = {"embed_dim": 8, "depths": (2, 2, 2, 2), "num_heads": (1, 2, 2, 4)}
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -30,11 +33,12 @@ SMALL = {"embed_dim": 8, "depths": (2, 2, 2, 2), "num_heads": (1, 2, 2, 4)}
         ({"drop_rate": -0.1}, "drop_rate must be between 0 and 1, got -0.1"),
     ],
 )
-def test_unusable_settings_are_refused(options, message):
+def test_unusable_settings_are_refused(version, options, message):
     with pytest.raises(ValueError, match=rf"{message}.*; .*\.$"):
-        SwinTransformer(**(SMALL | options))
+        version(**(SMALL | options))
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     ("shape", "sizes", "message"),
     [
@@ -51,6 +55,6 @@ def test_unusable_settings_are_refused(options, message):
         ((1, 3, 32, 32), [(0, 32)], "sizes must be between 1x1"),
     ],
 )
-def test_unusable_images_are_refused(shape, sizes, message):
+def test_unusable_images_are_refused(version, shape, sizes, message):
     with pytest.raises(ValueError, match=message):
-        SwinTransformer(**SMALL)(torch.zeros(shape), sizes)
+        version(**SMALL)(torch.zeros(shape), sizes)

@@ -1,7 +1,9 @@
 import pytest
 import torch
+import torch.nn.functional as F
 
-from src.models import swin_upernet
+from src.models import SwinTransformer, SwinTransformerV2, swin_upernet
+from tests.models.random_weights import randomise
 
 
 @pytest.mark.parametrize(("size", "millions"), [("tiny", 60), ("small", 81), ("base", 121), ("large", 234)])
@@ -63,6 +65,52 @@ def test_images_of_one_coarse_cell_train(batch, side):
     (output.logits.square().mean() + output.auxiliary_logits.square().mean()).backward()
     gradients = [parameter.grad for parameter in model.parameters()]
     assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize(("version", "encoder"), [(1, SwinTransformer), (2, SwinTransformerV2)])
+def test_both_versions_of_swin_can_be_had(version, encoder):
+    assert type(small(version=version).encoder) is encoder
+    assert type(small().encoder) is SwinTransformer
+
+
+@pytest.mark.parametrize("size", [(131, 97), (37, 53), (3, 250), (1, 1)])
+@torch.no_grad()
+def test_version_2_gives_finite_logits_at_any_size_and_in_batches(size):
+    model = randomise(small(version=2, pretrained_window_size=6))
+    images = torch.randn(2, 3, *size)
+    logits = model(images).logits
+    assert logits.shape == (2, 5, -(-size[0] // 4), -(-size[1] // 4))
+    assert logits.isfinite().all()
+    part = (-(-size[0] // 2), -(-size[1] // 3))
+    joint = model(images, [part, size]).logits
+    alone = model(images[:1, :, : part[0], : part[1]]).logits
+    assert torch.allclose(joint[:1, :, : alone.shape[2], : alone.shape[3]], alone, rtol=1e-3, atol=1e-4)
+    assert torch.allclose(joint[1:], logits[1:], rtol=1e-3, atol=1e-4)
+
+
+def test_version_2_learns_from_two_steps():
+    torch.manual_seed(0)
+    model = small(version=2, drop_path_rate=0.0).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    images, masks = torch.randn(2, 3, 45, 61), torch.randint(5, (2, 45, 61))
+    losses = []
+    for _ in range(3):
+        torch.manual_seed(1)  # the same dropout each time
+        output = model(images)
+        both = (output.logits, output.auxiliary_logits)
+        loss = sum(F.cross_entropy(F.interpolate(logits, (45, 61)), masks) for logits in both)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] > losses[1] > losses[2]
+    assert model.encoder.layers[0].blocks[0].norm1.weight.any()
+
+
+@pytest.mark.parametrize("version", [0, 3, "2"])
+def test_unknown_version_is_refused(version):
+    with pytest.raises(ValueError, match=rf"version must be 1 or 2, got {version!r}; take one of these\.$"):
+        swin_upernet("tiny", 5, version=version)
 
 
 def test_unknown_size_is_refused():

@@ -3,6 +3,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torchvision.models.swin_transformer import SwinTransformerBlockV2
 
 from src.models import swin_upernet
 from src.optim import SwinRecipe
@@ -35,6 +36,39 @@ def test_norms_of_the_encoder_and_position_parameters_do_not_decay(model):
     }
 
 
+@pytest.fixture(scope="module")
+def second() -> nn.Module:
+    return swin_upernet(
+        "tiny", num_classes=3, version=2, embed_dim=8, num_heads=(1, 1, 2, 2), absolute_pos_embed=(8, 8)
+    )
+
+
+def test_version_2_exempts_scales_and_the_networks_of_its_position_biases_too(second):
+    words = ("norm", "logit_scale", "position_bias.mlp", "absolute_pos_embed")
+    expected = {name for name, _ in second.named_parameters() if any(word in name for word in words)}
+    assert parameters_without_decay(second) == expected
+    assert {"encoder.layers.3.blocks.1.attn.position_bias.mlp.2.weight"} <= expected
+    biases = {name for name, _ in second.named_parameters() if name.endswith(("q_bias", "v_bias"))}
+    assert len(biases) == 24
+    assert not biases & expected
+
+
+def test_frozen_position_biases_are_left_out(second):
+    model = copy.deepcopy(second)
+    model.encoder.layers[0].requires_grad_(False)
+    exempt = parameters_without_decay(model)
+    assert exempt == {name for name in parameters_without_decay(second) if not name.startswith("encoder.layers.0.")}
+
+
+def test_the_published_names_are_known_in_others_encoders():
+    torchvision_block = SwinTransformerBlockV2(8, 2, [4, 4], [0, 0])
+    exempt = parameters_without_decay(nn.ModuleDict({"encoder": torchvision_block}))
+    assert {name.removeprefix("encoder.") for name in exempt} == {
+        *("attn.logit_scale", "attn.cpb_mlp.0.weight", "attn.cpb_mlp.0.bias", "attn.cpb_mlp.2.weight"),
+        *("norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"),
+    }
+
+
 def compiled(model: nn.Module) -> nn.Module:
     return torch.compile(model)
 
@@ -48,7 +82,9 @@ def compiled_inside(model: nn.Module) -> nn.Module:
 
 
 @pytest.mark.parametrize("compiler", [compiled, compiled_inside])
-def test_a_compiled_model_has_the_same_groups(model, compiler):
+@pytest.mark.parametrize("version", ["model", "second"])
+def test_a_compiled_model_has_the_same_groups(version, compiler, request):
+    model = request.getfixturevalue(version)
     expected = parameter_groups(copy.deepcopy(model), 0.01)
     groups = parameter_groups(compiler(copy.deepcopy(model)), 0.01)
     assert parameters_without_decay(compiler(copy.deepcopy(model))) == parameters_without_decay(model)
