@@ -4,6 +4,7 @@ import contextlib
 import os
 import platform
 import re
+import shutil
 import time
 import zlib
 from collections.abc import Iterator
@@ -21,9 +22,7 @@ def written_beside(path: Path) -> Iterator[Path]:
         path: the file to write; its folder is made where there is none.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # a number instead of the name, which with anything added could be longer than a file system allows
-    number = zlib.crc32(os.fsencode(path.name))
-    beside = path.with_name(f".{number:08x}.{_machine()}.{os.getpid()}.part")
+    beside = _part(path)
     try:
         yield beside
         beside.replace(path)
@@ -31,8 +30,36 @@ def written_beside(path: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def folder_written_beside(path: Path) -> Iterator[Path]:
+    """Gives a new folder beside ``path`` to write into; at the end it takes the place of ``path``, or goes on an error.
+
+    Args:
+        path: the folder to write; one that is there is replaced, with all that is in it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = _part(path)
+    old = beside.with_suffix(".old")  # not a part: a process that ends in between leaves it for its owner
+    _remove(beside)
+    try:
+        beside.mkdir()
+        yield beside
+        if path.exists():
+            path.replace(old)  # no call puts one folder in the place of another
+        try:
+            beside.replace(path)
+        except OSError:
+            if old.exists():
+                old.replace(path)
+            raise
+    finally:
+        _remove(beside)
+        if path.exists():
+            _remove(old)
+
+
 def remove_stale_parts(folder: Path) -> None:
-    """Removes what ``written_beside`` was writing into a folder when its process was killed.
+    """Removes what the functions above were writing into a folder when their process was killed.
 
     A part goes if its process was one of this machine and has ended, or if nobody has written to it for an hour.
 
@@ -43,7 +70,20 @@ def remove_stale_parts(folder: Path) -> None:
         match = _PART.fullmatch(path.name)
         with contextlib.suppress(FileNotFoundError):
             if match and (_has_ended(**match.groupdict()) or time.time() - path.stat().st_mtime > _HOUR):
-                path.unlink()
+                _remove(path)
+
+
+def _part(path: Path) -> Path:
+    # a number instead of the name, which with anything added could be longer than a file system allows
+    number = zlib.crc32(os.fsencode(path.name))
+    return path.with_name(f".{number:08x}.{_machine()}.{os.getpid()}.part")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _machine() -> str:

@@ -14,7 +14,7 @@ ORDER = [
     {"tasks"},
     {"callbacks"},
     {"cli"},
-    {"__main__", "fit", "validate", "test", "predict", "demo"},
+    {"__main__", "fit", "validate", "test", "predict", "demo", "convert_weights"},
 ]
 LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 WITH_LIGHTNING = {"tasks", "callbacks", "cli", *ORDER[-1]}

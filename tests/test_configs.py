@@ -27,7 +27,8 @@ SMALL = [
     "--data.num_workers=0", "--data.batch_size=1", "--data.crop_size=32", "--data.preprocessing.resize=[64,64]",
     "--panels.num_images=0", "--trainer.accelerator=cpu", "--trainer.max_steps=2", "--trainer.val_check_interval=1.0",
     "--trainer.limit_val_batches=1", "--trainer.num_sanity_val_steps=0", "--trainer.enable_checkpointing=false",
-    "--trainer.logger=false", "--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false",
+    "--model.weights=null", "--trainer.logger=false", "--trainer.enable_progress_bar=false",
+    "--trainer.enable_model_summary=false",
 ]  # fmt: skip
 """The whole model, little of everything else."""
 

@@ -1,10 +1,12 @@
 """Every command of the README runs, in its order, on small data, for one step."""
 
+import functools
 import os
 import re
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,12 @@ import pytest
 import torch
 from PIL import Image
 
+from src import convert_weights
 from src.cli import SegmentationCLI
 from src.inference import load_predictor
+from src.models import FCNHead, Segmenter, SwinTransformer, SwinTransformerV2, UPerNetDecoder, swin_upernet
+from src.weights.named import NAMED, NamedWeights
+from tests.weights.files import classifier_state, saved, theirs
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
@@ -51,17 +57,39 @@ def with_time(word: str) -> str:
     return str(sorted(Path(before).glob(f"*{after}"), key=os.path.getmtime)[-1]) if found else word
 
 
+@pytest.fixture(autouse=True)
+def small_weights(folder, monkeypatch):
+    """A file of the small model's sizes in the place of every published one."""
+    sizes = {"embed_dim": 8, "depths": (1, 1, 1, 1), "num_heads": (1, 1, 1, 1)}
+    decoder = functools.partial(UPerNetDecoder, channels=8)
+    model = Segmenter(SwinTransformer(**sizes), decoder, FCNHead, num_classes=150)
+    files = {1: saved(folder / "v1.pth", theirs(model.state_dict(), "official"))}
+    second = classifier_state(SwinTransformerV2(**sizes))
+    files[2] = saved(folder / "swinv2_tiny_patch4_window8_256.pth", theirs(second, "microsoft"))
+
+    def stand_in(name: str) -> NamedWeights | None:
+        named = NAMED.get(name)
+        return named and replace(named, source=str(files[named.version]))
+
+    monkeypatch.setattr("src.weights.published.find_named", stand_in)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run(command, folder, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["src"])
     subcommand, *words = shlex.split(command)[2:]
     subcommand = subcommand.removeprefix("src.")
+    words = [with_time(word) for word in words]
+    if subcommand == "convert_weights":
+        convert_weights.main(words)
+        assert "--list" in words or Path(words[1]).exists()
+        return
     flags = SMALL[subcommand]
     if "Smp" in command:
         part = "encoder" if "SmpEncoder" in command else "decoder"
         flags = [flag for flag in flags if f"model.{part}." not in flag]
     quiet = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", "--data.num_workers=0"]
-    cli = SegmentationCLI(subcommand, [*map(with_time, words), *flags, *quiet])
+    cli = SegmentationCLI(subcommand, [*words, *flags, *quiet])
     if subcommand == "fit":
         assert cli.trainer.global_step == 1
         assert Path(str(cli.trainer.log_dir), "best.ckpt").is_file()
@@ -82,9 +110,24 @@ def test_python_lines_run(folder):
     assert torch.equal(names["labels"], load_predictor("best.ckpt")(image))
 
 
-def test_the_data_set_of_ones_own_reads_its_folder(tmp_path):
-    (code,) = re.findall(r"^```py\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+def python_block(holding: str) -> str:
+    blocks = re.findall(r"^```py\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    return next(block for block in blocks if holding in block)
+
+
+def test_weights_load_from_python(folder, monkeypatch, capsys):
+    state = {name: torch.zeros_like(value) for name, value in swin_upernet("tiny", 150).state_dict().items()}
+    path = saved(folder / "tiny.pth", theirs(state, "official"))
+    monkeypatch.setattr("src.weights.published.find_named", lambda name: replace(NAMED[name], source=str(path)))
     names: dict = {}
+    exec(python_block("load_weights"), names)  # the README's own lines
+    assert "(100% of what the layout promises)" in capsys.readouterr().out
+    assert not names["model"].encoder.norm0.weight.any()
+
+
+def test_the_data_set_of_ones_own_reads_its_folder(tmp_path):
+    names: dict = {}
+    code = python_block("class Tiles")
     exec(code, names)  # the README's own lines
     (tmp_path / "predict" / "images").mkdir(parents=True)
     Image.new("RGB", (40, 30)).save(tmp_path / "predict" / "images" / "b.png")

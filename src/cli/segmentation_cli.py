@@ -27,6 +27,7 @@ from src.inference.checkpoint import load_checkpoint, read_section
 from src.models.settings import build_recorded
 from src.preprocessing import Preprocessing
 from src.tasks import SemanticSegmentation
+from src.weights.published import fetched
 
 RUNS = "Folder of all runs: <runs>/<name>/<time>/; trainer.default_root_dir takes its place where that is given."
 NUM_CLASSES = "model.init_args.model.init_args.num_classes"
@@ -228,8 +229,14 @@ class SegmentationCLI(LightningCLI):
             raise ValueError(f"the trainer refuses its settings: {error}") from error
 
     def before_fit(self) -> None:
-        """Say which callbacks there are."""
+        """Say which callbacks there are, and fetch the weights to start from before the data are looked at."""
         rank_zero_only(print)(f"callbacks: {', '.join(type(callback).__name__ for callback in self.trainer.callbacks)}")  # type: ignore[attr-defined]
+
+        weights = getattr(self.model, "weights", None)
+        if isinstance(weights, str) and self.resumed_step is None:
+            fetched(weights)
+        elif weights is not None:
+            self.model.weights = None  # the checkpoint's take their place, and the file may be gone
 
     def after_fit(self) -> None:
         """Say where a run that goes on had nothing left to do."""

@@ -1,4 +1,4 @@
-"""Fetching a large file over HTTP: what has arrived is kept, and only a whole file gets its name."""
+"""Fetching what is not here: what has arrived is kept, and only a whole file gets its name."""
 
 from src.download.fetch import download
 from src.download.lock import one_at_a_time

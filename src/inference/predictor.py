@@ -116,7 +116,7 @@ def load_predictor(
     """The predictor of a checkpoint, which needs neither a config nor the training data; no code in the file is run.
 
     Args:
-        path: a ``.ckpt`` file that training wrote.
+        path: a ``.ckpt`` file that training wrote, or a folder of ``Segmenter.save_pretrained``.
         device: where to compute, for example ``cpu`` or ``cuda``.
         max_image_pixels: most pixels that an image file may have, see ``Predictor``.
 

@@ -138,8 +138,9 @@ class SwinTransformerV2(SwinEncoder):
         """Takes over the windows of the pretraining from settings that were recorded after weights had been loaded.
 
         Args:
-            settings: of an encoder of this class.
+            settings: of a segmenter with an encoder of this class.
         """
-        recorded = settings["init_args"].get("pretrained_window_size")
+        encoder = settings.get("init_args", {}).get("encoder") or {}
+        recorded = encoder.get("init_args", {}).get("pretrained_window_size")
         if recorded and self.settings["init_args"].get("pretrained_window_size") is None:
             self.set_pretrained_windows(stage_windows(recorded, len(self.layers)))

@@ -1,6 +1,6 @@
 """One label per pixel: training, validation at the labels' original size, and prediction."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,14 +14,20 @@ from torchmetrics.classification import MulticlassConfusionMatrix
 from src.classes import ClassList
 from src.data.batch import IGNORE_INDEX, Batch
 from src.inference import label_map
-from src.inference.checkpoint import SECTION, checked, checkpoint_section, load_checkpoint, task_settings
-from src.inference.rebuilding import built, take_weights
+from src.inference.checkpoint import load_checkpoint, task_settings
 from src.losses import CrossEntropy
 from src.metrics import Scores
-from src.models import Segmenter
+from src.models import Segmenter, SwinTransformerV2
+from src.models.rebuilding import built, take_weights
+from src.models.section import SECTION, checked, checkpoint_section
 from src.models.settings import RecordsSettings, plain
 from src.optim import OptimizerRecipe, SwinRecipe
 from src.preprocessing import Preprocessing
+from src.tasks.comparison import check_same, differences
+from src.weights.options import LoadOptions
+
+ONLY_AT_START = ("weights", "weights_options")
+"""Arguments of the task that a checkpoint does not hold: its own weights take their place."""
 
 
 class SemanticSegmentation(RecordsSettings, LightningModule):
@@ -39,6 +45,10 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         loss: a module of ``(logits (B, K, h, w), masks (B, H, W))``; None is ``CrossEntropy()``.
         auxiliary_weight: weight of the auxiliary head's loss.
         optimizer: builds optimizer and schedule; None is ``SwinRecipe()``, the published recipe.
+        weights: published weights to start training from, see ``python -m src.convert_weights --list``: one of these
+            names, a file, a folder, an address, ``hf:owner/name[@revision]`` or ``timm:name``; None starts from random
+            ones. A run that goes on does not load them again.
+        weights_options: how ``weights`` are loaded.
 
     Raises:
         ValueError: the classes do not fit the model.
@@ -52,16 +62,20 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         loss: nn.Module | None = None,
         auxiliary_weight: float = 0.4,
         optimizer: OptimizerRecipe | None = None,
+        weights: str | None = None,
+        weights_options: LoadOptions = LoadOptions(),  # noqa: B008
     ) -> None:
         super().__init__()
         self.model = model
         self.classes = ClassList.from_dict(classes) if isinstance(classes, Mapping) else classes
-        if isinstance(preprocessing, Mapping):
-            preprocessing = Preprocessing.from_dict(preprocessing)
-        self.preprocessing = preprocessing or Preprocessing()
+        kept = Preprocessing.from_dict(preprocessing) if isinstance(preprocessing, Mapping) else preprocessing
+        self.preprocessing = kept or Preprocessing()
         self.loss = loss or CrossEntropy(ignore_index=IGNORE_INDEX)
         self.auxiliary_weight = auxiliary_weight
         self.optimizer = optimizer or SwinRecipe()
+        self.weights = weights
+        self.weights_options = weights_options
+        self.started_from: dict[str, Any] | None = None
         if len(self.classes) != model.num_classes:
             raise ValueError(
                 f"model.classes must name each of the model's {model.num_classes} outputs, got {len(self.classes)} "
@@ -90,8 +104,8 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
             ValueError: the loss is not finite, which is looked at every ``trainer.log_every_n_steps`` batches.
         """
         losses = self.losses(batch)
-        looked_at_every = max(1, self.trainer.log_every_n_steps)  # type: ignore[attr-defined]
-        if batch_idx % looked_at_every == 0 and not torch.isfinite(losses["loss"]):
+        every = max(1, self.trainer.log_every_n_steps)  # type: ignore[attr-defined]
+        if batch_idx % every == 0 and not torch.isfinite(losses["loss"]):
             raise ValueError(
                 f"the loss must be finite, got {losses['loss'].item()} at step {self.trainer.global_step}, images "
                 f"{', '.join(batch['names'])}; lower model.optimizer.lr, lengthen its warm-up, or look at these images."
@@ -177,9 +191,7 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         """Logs the scores of the set."""
         self._log_scores("val")
 
-    def on_test_epoch_start(self) -> None:
-        """Forgets what was counted before."""
-        self.confusion.reset()
+    on_test_epoch_start = on_validation_epoch_start
 
     def on_test_epoch_end(self) -> None:
         """Logs the scores of the set."""
@@ -203,24 +215,32 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def setup(self, stage: str) -> None:
-        """Compares the classes with those of the data and, before training, sees that the task can be saved.
+        """Compares the classes with those of the data; before training also sees that the task can be saved, and loads
+        the weights that it starts from.
 
         Args:
             stage: fit, validate, test or predict.
 
         Raises:
-            ValueError: the data have other classes than the model, or a part does not tell how it was built.
+            FileNotFoundError: there are no such weights.
+            ValueError: the data have other classes than the model, a part does not tell how it was built, or the
+                weights do not fit.
         """
+        classes = getattr(getattr(self.trainer, "datamodule", None), "classes", None)
+        if stage != "predict" and classes is not None:
+            must = "data.classes must be the classes that the model was trained on"
+            check_same(self.classes.names, classes.names, must, "Give the data of the model, or train on these.")
         if stage == "fit":
             self.on_save_checkpoint({})
-        classes = getattr(getattr(self.trainer, "datamodule", None), "classes", None)
-        if stage == "predict" or classes is None or classes.names == self.classes.names:
+            self._start()
+
+    def _start(self) -> None:
+        """Loads the weights that training starts from, unless it has started; a checkpoint's come over them later."""
+        if self.weights is None or self.started_from is not None:
             return
-        raise ValueError(
-            f"data.classes must be the classes that the model was trained on: the model has {len(self.classes)}, the "
-            f"data have {len(classes)}{_first_difference(self.classes.names, classes.names)}. Give the data of the "
-            f"model, or train on these."
-        )
+        report = self.weights_options.load(self.model, self.weights, self.classes)
+        rank_zero_info(report)
+        self.started_from = {"source": report.source, "layout": report.layout, "coverage": report.coverage}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Writes what is needed to build the task again, in plain types.
@@ -229,7 +249,10 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
             checkpoint: what the trainer is about to save.
         """
         section = checkpoint_section(self.model, self.classes, self.preprocessing)
-        checkpoint[SECTION] = section | {"task": plain(self.settings, "model")}
+        task = plain(self.settings, "model")
+        for name in ONLY_AT_START:
+            task["init_args"].pop(name, None)
+        checkpoint[SECTION] = section | {"task": task, "started_from": self.started_from}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Compares the checkpoint with this task, and takes its weights.
@@ -243,15 +266,13 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         path = getattr(self._trainer, "ckpt_path", None) or "the checkpoint"
         checkpoint |= checked(checkpoint, path)
         saved = checkpoint[SECTION]
-        names = tuple(saved["classes"]["names"])
-        if names != self.classes.names:
-            raise ValueError(
-                f"ckpt_path must hold a model of the data's classes: the model has {len(names)}, the data have "
-                f"{len(self.classes)}{_first_difference(names, self.classes.names)}. Train from the start, or give "
-                f"the data of the checkpoint."
-            )
-        differing = sorted(_differences(saved["model"], plain(self.model, "model")))
-        if differing:
+        self.started_from = saved.get("started_from")
+        remedy = "Start a run from these weights with --model.weights, or give the data of the checkpoint."
+        must = "ckpt_path must hold a model of the data's classes"
+        check_same(tuple(saved["classes"]["names"]), self.classes.names, must, remedy)
+        if isinstance(self.model.encoder, SwinTransformerV2):
+            self.model.encoder.follow(saved["model"])
+        if differing := sorted(differences(saved["model"], plain(self.model, "model"))):
             raise ValueError(
                 f"ckpt_path must hold the model that the config describes, got one that differs in "
                 f"{', '.join(differing)}; give the config of its run."
@@ -277,18 +298,3 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         task = built(task_settings(checkpoint, checkpoint_path), cls, checkpoint_path, **overrides)
         take_weights(task, checkpoint["state_dict"], checkpoint_path)
         return task
-
-
-def _first_difference(there: Sequence[str], here: Sequence[str]) -> str:
-    pairs = enumerate(zip(there, here, strict=False))
-    return next((f"; class {index} is '{a}' there and '{b}' here" for index, (a, b) in pairs if a != b), "")
-
-
-def _differences(first: Any, second: Any, key: str = "model") -> Iterator[str]:
-    """Keys below which two nested settings are not the same."""
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        for name in first.keys() | second.keys():
-            inner = key if name == "init_args" else f"{key}.{name}"
-            yield from _differences(first.get(name), second.get(name), inner)
-    elif first != second:
-        yield key

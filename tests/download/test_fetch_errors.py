@@ -1,3 +1,4 @@
+import hashlib
 import re
 import resource
 import shutil
@@ -104,6 +105,25 @@ def test_another_file_than_the_expected_is_refused(server: FileServer, tmp_path:
     with pytest.raises(ValueError, match=r"set\.zip is not the file that is meant; remove it; SHA-256 must be 0"):
         fetch(server, tmp_path / "set.zip", sha256="0" * 64)
     assert (tmp_path / "set.zip").read_bytes() == b"mine"
+
+
+def test_the_beginning_of_a_sum_is_enough(server: FileServer, tmp_path: Path):
+    whole = hashlib.sha256(CONTENT).hexdigest()
+    for length in (8, 9, 63, 64):
+        fetch(server, tmp_path / f"{length}.zip", sha256=whole[:length].upper())
+        fetch(server, tmp_path / f"{length}.zip", sha256=whole[:length])
+    other = f"{whole[:7]}{'0' if whole[7] != '0' else '1'}"
+    for path in (tmp_path / "8.zip", tmp_path / "new.zip"):
+        with pytest.raises(ValueError, match=rf"SHA-256 must begin with {other}, got {whole}"):
+            fetch(server, path, sha256=other)
+    assert not (tmp_path / "new.zip").exists()
+
+
+@pytest.mark.parametrize("sha256", ["", "0" * 7, "0" * 65, "0123456g", "sha256:00000000"])
+def test_what_is_no_sum_is_refused(server: FileServer, tmp_path: Path, sha256: str):
+    with pytest.raises(ValueError, match=f"sha256 must be 8 to 64 hexadecimal digits, got '{sha256}'; give the sum or"):
+        fetch(server, tmp_path / "set.zip", sha256=sha256)
+    assert server.requests == []
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):

@@ -2,15 +2,8 @@ import pytest
 import torch
 
 from src.classes import ClassList
-from src.inference.checkpoint import (
-    FORMAT_VERSION,
-    MIGRATIONS,
-    SECTION,
-    checkpoint_section,
-    load_checkpoint,
-    read_checkpoint,
-    read_section,
-)
+from src.inference.checkpoint import load_checkpoint, read_checkpoint, read_section
+from src.models.section import FORMAT_VERSION, MIGRATIONS, SECTION, checkpoint_section
 from src.preprocessing import Preprocessing
 
 
@@ -87,7 +80,7 @@ def test_older_formats_are_brought_to_todays_one_after_another(checkpoint, saved
             found | {SECTION: {new if key == old else key: value for key, value in found[SECTION].items()}}
         )
 
-    monkeypatch.setattr("src.inference.checkpoint.FORMAT_VERSION", 3)
+    monkeypatch.setattr("src.models.section.FORMAT_VERSION", 3)
     monkeypatch.setitem(MIGRATIONS, 1, renamed("labels", "names"))
     monkeypatch.setitem(MIGRATIONS, 2, renamed("names", "classes"))
     section = {"labels" if key == "classes" else key: value for key, value in checkpoint[SECTION].items()}
@@ -232,3 +225,24 @@ def test_weights_are_missed(checkpoint, tmp_path):
     torch.save({SECTION: checkpoint[SECTION]}, tmp_path / "some.ckpt")
     with pytest.raises(ValueError, match="is damaged: it lacks state_dict"):
         load_checkpoint(tmp_path / "some.ckpt")
+
+
+def test_a_folder_of_save_pretrained_is_read_as_a_checkpoint_is(model, tmp_path):
+    classes, preprocessing = ClassList.from_names(["sky", "tree", "road"]), Preprocessing(resize=(200, 50))
+    contents = read_checkpoint(model.save_pretrained(tmp_path / "saved", classes, preprocessing))
+    assert (contents.classes, contents.preprocessing) == (classes, preprocessing)
+    images = torch.randn(1, 3, 33, 47)
+    assert torch.equal(contents.build()(images).logits, model(images).logits)
+
+
+def test_a_folder_that_does_not_tell_how_to_label_is_told(model, tmp_path):
+    folder = model.save_pretrained(tmp_path / "saved", preprocessing=Preprocessing())
+    with pytest.raises(ValueError, match="must tell its classes to label images"):
+        read_checkpoint(folder)
+    with pytest.raises(ValueError, match="must tell its classes and preprocessing to label images"):
+        read_checkpoint(model.save_pretrained(folder))
+
+
+def test_any_other_folder_is_told(tmp_path):
+    with pytest.raises(ValueError, match="which is a folder; give one in it"):
+        read_checkpoint(tmp_path)

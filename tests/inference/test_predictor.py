@@ -9,7 +9,7 @@ from PIL import Image
 from src.classes import ClassList
 from src.image_io import read_image
 from src.inference import Predictor, load_predictor
-from src.inference.checkpoint import SECTION, checkpoint_section
+from src.models.section import SECTION, checkpoint_section
 from src.preprocessing import Preprocessing
 
 CLASSES = ClassList.from_names(["sky", "tree", "road"])

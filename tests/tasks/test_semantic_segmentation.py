@@ -13,10 +13,10 @@ from torch.nn import functional as F
 from src.callbacks import BestAndLast
 from src.classes import ClassList
 from src.data import ImageFolder, MaskFolder, Sample
-from src.inference.checkpoint import MIGRATIONS, SECTION
 from src.losses import CrossEntropy
 from src.metrics import Scores
 from src.models import FeatureSpec, Segmenter
+from src.models.section import MIGRATIONS, SECTION
 from src.models.settings import RecordsSettings
 from src.optim import SwinRecipe
 from src.preprocessing import Preprocessing
@@ -311,7 +311,7 @@ def test_a_run_goes_on_from_an_older_format(task, sample, trained, monkeypatch):
         weights = {key.removeprefix("model."): value for key, value in found["state_dict"].items()}
         return found | {SECTION: section, "state_dict": weights}
 
-    monkeypatch.setattr("src.inference.checkpoint.FORMAT_VERSION", 2)
+    monkeypatch.setattr("src.models.section.FORMAT_VERSION", 2)
     monkeypatch.setitem(MIGRATIONS, 1, migrated)
     resumed(task, sample, trained, older)
 

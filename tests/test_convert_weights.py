@@ -1,0 +1,124 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from src.classes import ClassList
+from src.cli import SegmentationCLI
+from src.convert_weights import main
+from src.data.sample_pictures import CLASSES
+from src.preprocessing import Preprocessing
+from src.weights.named import NAMED
+from tests.weights.files import segmenter
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["src"])
+    segmenter(num_classes=len(CLASSES)).save_pretrained("model", CLASSES, Preprocessing())
+    return tmp_path
+
+
+def failed(capsys, *arguments: str) -> tuple[object, str]:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return end.value.code, capsys.readouterr().err
+
+
+def test_the_names_are_listed(capsys):
+    main(["--list"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(NAMED)
+
+
+def test_a_conversion_says_what_it_did_and_needs_no_trainer(folder):
+    code = "import sys; from src.convert_weights import main; main(); print('lightning' in sys.modules)"
+    command = [sys.executable, "-c", code, "model", "out.pth", "--to", "mmseg"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stderr == ""
+    told, not_held, imported = done.stdout.splitlines()
+    assert told.startswith("out.pth: segmentor, mmseg, ")
+    assert (not_held, imported) == ("not held: preprocessing", "False")
+
+
+def test_a_checkpoint_of_others_is_scored_and_predicts_at_once(folder, sample_root, capsys):
+    main(["model", "theirs.pth", "--to", "official"])
+    main(["theirs.pth", "x.ckpt", "--to", "toolkit"])
+    images = sample_root / "images" / "validation"
+    words = ["--data.images", str(images), "--data.num_workers", "0", "--output", "out"]
+    assert SegmentationCLI("predict", ["--ckpt_path", "x.ckpt", *words]).failures == {}
+    assert len(list((folder / "out").glob("*.png"))) == len(list(images.iterdir()))
+    words = ["--data", "src.data.Sample", "--data.root", str(sample_root), "--data.num_workers", "0"]
+    scored = SegmentationCLI("validate", ["--ckpt_path", "x.ckpt", *words]).trainer
+    assert 0 <= scored.callback_metrics["val/miou"] <= 1
+
+
+def test_a_file_of_classes_names_the_outputs(folder, capsys):
+    state = segmenter(num_classes=2).state_dict()
+    torch.save(state, "ours.pth")
+    Path("classes.txt").write_text("1 wall\n2 floor")
+    main(["ours.pth", "x.ckpt", "--to", "toolkit", "--classes", "classes.txt"])
+    section = torch.load("x.ckpt", weights_only=True)["segmentation"]
+    assert ClassList.from_dict(section["classes"]).names == ("wall", "floor")
+    assert ClassList.from_dict(section["classes"]).ids == (1, 2)
+    assert "note: preprocessing is the published one" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("model",),
+        ("model", "out.pth"),
+        ("model", "--to", "mmseg"),
+        ("model", "out.pth", "--to", "keras"),
+        ("model", "out.pth", "--to", "mmseg", "--image-size", "0"),
+        ("model", "out.pth", "--to", "mmseg", "--image-size", "big"),
+        ("model", "out.pth", "more", "--to", "mmseg"),
+        ("model", "out.pth", "--to", "mmseg", "--colour", "red"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(folder, capsys, arguments):
+    code, told = failed(capsys, *arguments)
+    assert code == 2
+    assert "error: " in told
+    assert not Path("out.pth").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("absent.pth", "out.pth", "--to", "mmseg"), "absent.pth"),
+        (("model", "out.onnx", "--to", "mmseg"), "OUT must end in"),
+        (("model", "model", "--to", "transformers"), "OUT must be another place than IN"),
+        (("model", "there.pth", "--to", "mmseg"), "give --overwrite"),
+        (("model", "out.ckpt", "--to", "toolkit", "--classes", "absent.txt"), "absent.txt"),
+        (("model", "out.ckpt", "--to", "toolkit", "--classes", "ade20k"), "got 150 names"),
+        (("model", "out.pth", "--to", "mmseg", "--prefix", "teacher"), "prefix must be"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(folder, arguments, told):
+    Path("there.pth").write_text("old")
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert str(end.value.code).startswith("error: ")
+    assert told in str(end.value.code)
+    assert "\n" not in str(end.value.code)
+    assert not Path(arguments[1]).exists() or arguments[1] in ("model", "there.pth")
+    assert Path("there.pth").read_text() == "old"
+
+
+def test_overwriting_replaces(folder):
+    Path("there.pth").write_text("old")
+    main(["model", "there.pth", "--to", "timm", "--overwrite"])
+    assert "patch_embed.proj.weight" in torch.load("there.pth", weights_only=True)
+    for _ in range(2):
+        main(["model", "hub", "--to", "transformers", "--overwrite"])
+    assert len(list(Path("hub").iterdir())) == 3

@@ -1,0 +1,101 @@
+"""What a target cannot hold is refused or told, never lost without a word."""
+
+import functools
+
+import pytest
+import torch
+
+from src.classes import ClassList
+from src.models import FCNHead, Segmenter, UPerNetDecoder
+from src.preprocessing import Preprocessing
+from src.weights.convert import convert
+from src.weights.published import read_published
+from tests.weights.files import encoder, segmenter
+
+CLASSES = ClassList.from_names(["sky", "tree", "road"])
+
+
+@pytest.fixture
+def saved(tmp_path):
+    return segmenter(num_classes=3).save_pretrained(tmp_path / "saved", CLASSES, Preprocessing())
+
+
+def test_a_segmentor_of_version_2_gives_its_encoder_alone(tmp_path):
+    segmenter(num_classes=3, version=2).save_pretrained(tmp_path / "saved", CLASSES)
+    with pytest.raises(ValueError, match="layout must hold the weights that are written, got 'mmseg'"):
+        convert(tmp_path / "saved", tmp_path / "out.pth", "mmseg")
+    torch.save(segmenter(num_classes=3, version=2).state_dict(), tmp_path / "swinv2_window4_128.pth")
+    done = convert(tmp_path / "swinv2_window4_128.pth", tmp_path / "vision.pth", "torchvision")
+    assert done.kind == "encoder"
+    assert "decoder (" in str(done)
+
+
+@pytest.mark.parametrize("to", ["official", "mmseg"])
+def test_counts_of_batches_are_added_and_a_classifiers_norm_is_left(tmp_path, to):
+    state = segmenter(num_classes=3).state_dict()
+    lacking = {name: value for name, value in state.items() if not name.endswith("num_batches_tracked")}
+    torch.save(lacking | {"classifier.norm.weight": torch.ones(64)}, tmp_path / "ours.pth")
+    done = convert(tmp_path / "ours.pth", tmp_path / "out.pth", to)
+    assert done.not_held == ("classifier.norm.weight",)
+    assert read_published(tmp_path / "out.pth").state.keys() == state.keys()
+
+
+def test_windows_that_nothing_tells_are_asked_for(tmp_path):
+    torch.save(encoder(2).state_dict(), tmp_path / "ours.pth")
+    for to, out in (("torchvision", "out.pth"), ("transformers", "out")):
+        with pytest.raises(ValueError, match=r"window.* must be known"):
+            convert(tmp_path / "ours.pth", tmp_path / out, to)
+        assert not (tmp_path / out).exists()
+
+
+@pytest.mark.parametrize("to", ["transformers", "official", "mmseg", "microsoft"])
+def test_windows_that_are_not_square_are_refused(tmp_path, to):
+    segmenter(num_classes=3, window_size=(2, 3)).save_pretrained(tmp_path / "saved", CLASSES)
+    with pytest.raises(ValueError, match=r"must be square|of no square window"):
+        convert(tmp_path / "saved", tmp_path / ("out" if to == "transformers" else "out.pth"), to)
+
+
+def test_a_position_embedding_that_the_target_has_no_place_for_is_not_lost(tmp_path):
+    torch.save(encoder(absolute_pos_embed=(4, 4)).state_dict(), tmp_path / "ours.pth")
+    with pytest.raises(ValueError, match=r"no more than timm can hold, got encoder\.absolute_pos_embed"):
+        convert(tmp_path / "ours.pth", tmp_path / "out.pth", "timm")
+
+
+@pytest.mark.parametrize("to", ["transformers", "official", "mmseg"])
+def test_another_decoder_is_refused_where_upernet_is_meant(tmp_path, to):
+    heads = {"decoder": functools.partial(UPerNetDecoder, channels=8, norm="group")}
+    for decoder in (heads, {"decoder": functools.partial(FCNHead, channels=8)}):
+        folder = Segmenter(encoder(), **decoder, num_classes=3).save_pretrained(tmp_path / "saved")
+        with pytest.raises(ValueError, match="must hold UPerNet with BatchNorm to be written as"):
+            convert(folder, tmp_path / ("out" if to == "transformers" else "out.pth"), to)
+        done = convert(folder, tmp_path / "timm.pth", "timm", overwrite=True)
+        assert done.kind == "encoder"
+
+
+def test_another_encoder_than_swin_stays_with_us(tmp_path):
+    state = {"encoder.stem.weight": torch.ones(2), "decoder.conv_seg.weight": torch.ones(3, 8, 1, 1)}
+    torch.save(state, tmp_path / "ours.pth")
+    with pytest.raises(ValueError, match="must hold a Swin to be written as mmseg, got another encoder"):
+        convert(tmp_path / "ours.pth", tmp_path / "out.pth", "mmseg")
+    convert(tmp_path / "ours.pth", tmp_path / "out.pth", "toolkit")
+    kept = torch.load(tmp_path / "out.pth", weights_only=True)
+    assert all(torch.equal(kept[name], value) for name, value in state.items())
+    assert kept.keys() == state.keys()
+
+
+def test_what_the_target_computes_otherwise_is_told(tmp_path):
+    model = segmenter(num_classes=3, padded_keys="mask", shift_covered=False)
+    model.save_pretrained(tmp_path / "saved")
+    told = str(convert(tmp_path / "saved", tmp_path / "out.pth", "official"))
+    assert "note: the model keeps padding out of attention (padded_keys: mask), official does not" in told
+    assert "note: the model has no shift where a window covers the map (shift_covered: false), official has" in told
+    told = str(convert(tmp_path / "saved", tmp_path / "vision.pth", "torchvision"))
+    assert "shift" not in told
+
+
+def test_classes_that_are_given_win_and_must_be_as_many(saved, tmp_path):
+    classes = ClassList.from_names("abc")
+    convert(saved, tmp_path / "out.pth", "official", classes=classes)
+    assert read_published(tmp_path / "out.pth").classes.names == ("a", "b", "c")
+    with pytest.raises(ValueError, match=r"--classes must name each of the 3 outputs of .*, got 2 names"):
+        convert(saved, tmp_path / "other.pth", "official", classes=ClassList.from_names("ab"))
