@@ -1,7 +1,36 @@
-"""Where two class lists or two nested settings differ."""
+"""Whether a model fits its classes and images, and where two class lists or two nested settings differ."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from src.classes import ClassList
+from src.models import Segmenter
+from src.preprocessing import Preprocessing
+
+
+def check_fits(model: Segmenter, classes: ClassList, preprocessing: Preprocessing) -> None:
+    """Sees that a model has an output for each class and an input for each channel.
+
+    Args:
+        model: the network.
+        classes: the classes.
+        preprocessing: how images become inputs.
+
+    Raises:
+        ValueError: it has another number of outputs or inputs.
+    """
+    if len(classes) != model.num_classes:
+        raise ValueError(
+            f"model.classes must name each of the model's {model.num_classes} outputs, got {len(classes)} names; set "
+            f"model.model.num_classes to {len(classes)} or correct the class list."
+        )
+    channels = getattr(model.encoder, "in_channels", preprocessing.channels)
+    if channels != preprocessing.channels:
+        raise ValueError(
+            f"data.preprocessing.mean and std must have one number for each of the model's {channels} input channels, "
+            f"got {preprocessing.channels}; set model.model.encoder.in_channels to the channels of the images, and "
+            f"mean and std to theirs."
+        )
 
 
 def check_same(model: Sequence[str], data: Sequence[str], must: str, remedy: str) -> None:

@@ -23,7 +23,7 @@ from src.models.section import SECTION, checked, checkpoint_section
 from src.models.settings import RecordsSettings, plain
 from src.optim import OptimizerRecipe, SwinRecipe
 from src.preprocessing import Preprocessing
-from src.tasks.comparison import check_same, differences
+from src.tasks.comparison import check_fits, check_same, differences
 from src.weights.options import LoadOptions
 
 ONLY_AT_START = ("weights", "weights_options")
@@ -51,7 +51,7 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         weights_options: how ``weights`` are loaded.
 
     Raises:
-        ValueError: the classes do not fit the model.
+        ValueError: the classes or the channels do not fit the model.
     """
 
     def __init__(
@@ -76,11 +76,7 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         self.weights = weights
         self.weights_options = weights_options
         self.started_from: dict[str, Any] | None = None
-        if len(self.classes) != model.num_classes:
-            raise ValueError(
-                f"model.classes must name each of the model's {model.num_classes} outputs, got {len(self.classes)} "
-                f"names; set model.model.num_classes to {len(self.classes)} or correct the class list."
-            )
+        check_fits(model, self.classes, self.preprocessing)
         self.confusion = MulticlassConfusionMatrix(len(self.classes), ignore_index=IGNORE_INDEX, validate_args=False)
         self.scores: Scores | None = None
 
