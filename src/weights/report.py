@@ -81,7 +81,7 @@ def _row(title: str, text: str) -> str:
 
 
 def _new_classes(names: Sequence[str]) -> list[str]:
-    return [f"{len(names)} classes ({listed(names)})"] if names else []
+    return [f"{len(names)} class{'es' if len(names) > 1 else ''} ({listed(names)})"] if names else []
 
 
 def _by_part(loaded: Iterable[str], promised: Iterable[str]) -> str:

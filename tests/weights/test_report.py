@@ -40,7 +40,7 @@ def test_the_table_says_it_all():
         "  loaded      encoder 2 of 3, decoder 1 of 1 (75% of what the layout promises)",
         "  adapted     window 7x7 -> 12x12 (bicubic), 12 times",
         "  adapted     classes 150 -> 3 (2 by name)",
-        "  new         1 classes (pole); encoder.norm* (3)",
+        "  new         1 class (pole); encoder.norm* (3)",
         "  left over   classifier.head (2)",
         "  note        the average was taken",
     ]
