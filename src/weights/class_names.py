@@ -1,5 +1,7 @@
 """Which classes of two lists are the same."""
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,30 +21,29 @@ class ClassMatch(NamedTuple):
 
 
 def matched_classes(theirs: ClassList, ours: ClassList) -> ClassMatch:
-    """Finds each of our classes by name among theirs, case and punctuation aside; nothing is guessed.
+    """Finds each of our classes by name among theirs; nothing is guessed.
 
-    A name that both lists give to a class counts first. Then synonyms do, where they leave one class on either side.
+    The same name counts first, then the same but for case and punctuation, then synonyms, and each of several names in
+    one, as in ``building, edifice``; each as far as it leaves one class on either side.
 
     Args:
         theirs: classes of the weights.
         ours: classes of the model.
     """
-    by_name = {_plain(name): place for place, name in reversed(list(enumerate(theirs.names)))}
-    pairs = {place: by_name[_plain(name)] for place, name in enumerate(ours.names) if _plain(name) in by_name}
-    words = [_words(theirs, place) for place in range(len(theirs))]
-    left = [place for place in range(len(theirs)) if place not in pairs.values()]
-    found = {
-        place: [other for other in left if words[other] & _words(ours, place)]
-        for place in range(len(ours))
-        if place not in pairs
+    pairs: dict[int, int] = {}
+    found: dict[int, list[int]] = {}
+    for called in (_exactly, _plainly, _words):
+        left = [place for place in range(len(theirs)) if place not in pairs.values()]
+        names = {place: called(theirs, place) for place in left}
+        open_ = [place for place in range(len(ours)) if place not in pairs]
+        found = {place: [other for other in left if names[other] & called(ours, place)] for place in open_}
+        wanted = Counter(other for others in found.values() for other in others)
+        pairs |= {place: others[0] for place, others in found.items() if len(others) == 1 and wanted[others[0]] == 1}
+    unclear = {
+        ours.names[place]: tuple(theirs.names[other] for other in others)
+        for place, others in found.items()
+        if others and place not in pairs
     }
-    unclear: dict[str, tuple[str, ...]] = {}
-    for place, others in found.items():
-        rivals = [rival for rival, wanted in found.items() if rival != place and set(wanted) & set(others)]
-        if len(others) == 1 and not rivals:
-            pairs[place] = others[0]
-        elif others:
-            unclear[ours.names[place]] = tuple(theirs.names[other] for other in others)
     return ClassMatch(dict(sorted(pairs.items())), unclear)
 
 
@@ -53,11 +54,24 @@ def same_names(names: Sequence[str], classes: ClassList) -> bool:
         names: as many names as there are classes.
         classes: the list.
     """
-    return all(_plain(name) in _words(classes, place) for place, name in enumerate(names))
+    return all(_spelled(name) & _words(classes, place) for place, name in enumerate(names))
+
+
+def _exactly(classes: ClassList, place: int) -> set[str]:
+    return {classes.names[place]}
+
+
+def _plainly(classes: ClassList, place: int) -> set[str]:
+    return {_plain(classes.names[place])}
 
 
 def _words(classes: ClassList, place: int) -> set[str]:
-    return {_plain(name) for name in (classes.names[place], *classes.synonyms[place])}
+    return set().union(*map(_spelled, (classes.names[place], *classes.synonyms[place])))
+
+
+def _spelled(name: str) -> set[str]:
+    """A name, and each of several in one."""
+    return {plain for word in (name, *re.split("[;,]", name)) if (plain := _plain(word))}
 
 
 def _plain(name: str) -> str:

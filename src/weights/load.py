@@ -25,7 +25,7 @@ _SHOWN = 3
 
 def load_weights(
     model: nn.Module,
-    source: str | PathLike[str],
+    path: str | PathLike[str],
     *,
     strict: bool | Sequence[str] = True,
     resize: ResizeMethod = "bicubic",
@@ -41,7 +41,7 @@ def load_weights(
 
     Args:
         model: a ``Segmenter``, or an encoder alone.
-        source: a named weight (``python -m src.convert_weights --list``), a file, a folder, an address,
+        path: a named weight (``python -m src.convert_weights --list``), a file, a folder, an address,
             ``hf:owner/name[@revision]`` or ``timm:name``.
         strict: true: all that the layout promises must be there; false: any of it may be missing; names, or beginnings
             of names: these may.
@@ -62,7 +62,7 @@ def load_weights(
     """
     if unknown := [part for part in parts if part not in PARTS]:
         raise ValueError(f"parts must be among {', '.join(PARTS)}, got {unknown[0]!r}; {nearest(unknown[0], PARTS)}.")
-    published = read_published(source, prefix)
+    published = read_published(path, prefix)
     targets = _targets(model, parts)
     fitting = Fitting(model, published, resize, classes, source_classes)
     values: dict[str, Tensor] = {}

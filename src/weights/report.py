@@ -85,9 +85,9 @@ def _new_classes(names: Sequence[str]) -> list[str]:
 
 
 def _by_part(loaded: Iterable[str], promised: Iterable[str]) -> str:
-    filled = Counter(name.partition(".")[0] for name in loaded)
     wanted = Counter(name.partition(".")[0] for name in promised)
-    return ", ".join(f"{part} {filled[part]} of {max(count, filled[part])}" for part, count in wanted.items())
+    filled = Counter(name.partition(".")[0] for name in set(promised) & set(loaded))
+    return ", ".join(f"{part} {filled[part]} of {count}" for part, count in wanted.items())
 
 
 def _grouped(names: Iterable[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from src.classes import ClassList
+from src.classes import ClassList, distinct_colours
 from src.weights.class_names import same_names
 
 _PLACEHOLDER = "LABEL_"
@@ -12,6 +12,8 @@ _PLACEHOLDER = "LABEL_"
 def told_classes(facts: Mapping[str, Any], num_classes: int) -> ClassList | None:
     """The classes that a file names for its outputs; ADE20K's come with their synonyms.
 
+    Where a name stands twice, neither class is called by it alone.
+
     Args:
         facts: plain values of the file.
         num_classes: number of its outputs; a list of another length says nothing about them.
@@ -19,7 +21,7 @@ def told_classes(facts: Mapping[str, Any], num_classes: int) -> ClassList | None
     for names, palette in _lists(facts):
         if isinstance(names, ClassList):
             return names
-        if len(names) == num_classes and len(set(names)) == num_classes:
+        if len(names) == num_classes:
             ade20k = ClassList.ade20k()
             if num_classes == len(ade20k) and same_names(names, ade20k):
                 return ade20k
@@ -60,9 +62,12 @@ def _tidy(names: Sequence[str]) -> list[str]:
     return [" ".join(name.split()) for name in names]
 
 
-def _class_list(names: Sequence[str], palette: Any) -> ClassList | None:
-    plain = ClassList.from_names(names)
+def _class_list(names: Sequence[str], palette: Any) -> ClassList:
+    doubled = [names.count(name) > 1 for name in names]
+    own = tuple(f"{name} (output {place})" if doubled[place] else name for place, name in enumerate(names))
+    synonyms = tuple((name,) if doubled[place] else () for place, name in enumerate(names))
     try:
-        return ClassList(tuple(names), tuple((int(r), int(g), int(b)) for r, g, b in palette))
+        colours = tuple((int(red), int(green), int(blue)) for red, green, blue in palette)
+        return ClassList(own, colours, synonyms=synonyms)
     except (TypeError, ValueError):
-        return plain
+        return ClassList(own, tuple(distinct_colours(len(own))), synonyms=synonyms)
