@@ -1,6 +1,7 @@
 """``python -m src.convert_weights``: write weights as another library has them, or list the named ones."""
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 
@@ -62,10 +63,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _pixels(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
-    return number
+    if not re.fullmatch("0*[1-9][0-9]{0,5}", text):
+        raise argparse.ArgumentTypeError(f"must be a whole number of pixels from 1 to 999999, got {text[:20]}")
+    return int(text)
 
 
 if __name__ == "__main__":

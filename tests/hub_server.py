@@ -4,6 +4,7 @@ import hashlib
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import unquote
 
 import huggingface_hub.constants
@@ -39,13 +40,31 @@ class HubServer:
         self._http.shutdown()
         self._http.server_close()
 
-    def use(self, monkeypatch: pytest.MonkeyPatch, cache: object) -> None:
-        """Puts this server in the place of the Hub, and a folder in the place of its cache."""
+    def environment(self, home: Path) -> dict[str, str]:
+        """What tells a process of its own to take this server for the Hub, and a folder for all that is kept of it."""
+        kept = {"HF_HOME": home, "HF_HUB_CACHE": home / "hub", "HF_TOKEN_PATH": home / "token"}
+        return {name: str(path) for name, path in kept.items()} | {
+            "HF_ENDPOINT": self.url,
+            "HF_HUB_OFFLINE": "0",
+            "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
+        }
+
+    def use(self, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+        """Puts this server in the place of the Hub, and a folder in the place of all that is kept of it."""
+        for name, value in self.environment(home).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
         template = huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE
         whole = template.replace(huggingface_hub.constants.ENDPOINT, self.url)
         monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", whole)
         monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", self.url)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(home / "hub"))
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HOME", str(home))
+        monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(home / "token"))
+        monkeypatch.setattr(huggingface_hub.constants, "HF_STORED_TOKENS_PATH", str(home / "stored_tokens"))
+        monkeypatch.setattr(huggingface_hub.constants, "HF_XET_CACHE", str(home / "xet"))
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", True)
         monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
 
     def fetched(self) -> list[str]:

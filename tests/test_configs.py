@@ -1,5 +1,6 @@
 """Every YAML under ``configs`` builds what it says."""
 
+import re
 import sys
 from dataclasses import asdict
 
@@ -9,7 +10,9 @@ import yaml
 
 from src.cli import SegmentationCLI
 from src.cli.config_file import CONFIGS
-from src.models import Segmenter
+from src.models import Segmenter, SwinTransformerV2
+from src.models.swin import SWIN_SIZES
+from src.weights.named import NAMED
 
 FILES = sorted(path.relative_to(CONFIGS).as_posix() for path in CONFIGS.rglob("*.yaml"))
 PARTS = ("encoder", "decoder", "auxiliary")
@@ -119,3 +122,18 @@ def test_ade20k_is_the_published_recipe():
         "padded_keys": "attend", "shift_covered": True, "absolute_pos_embed": None, "drop_rate": 0.0,
     }  # fmt: skip
     assert {name: parts["encoder"][name] for name in published} == published
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_weights_are_named_ones_of_the_same_size(name):
+    text = (CONFIGS / name).read_text()
+    weights = yaml.safe_load(text).get("model", {}).get("init_args", {}).get("weights")
+    for named in filter(None, [weights, *re.findall(r"swinv?2?_\w+_imagenet\w+", text)]):
+        assert named in NAMED, named
+    if weights is not None:
+        encoder = built(name).model.model.encoder
+        size = SWIN_SIZES[weights.split("_")[1]]
+        assert (encoder.feature_specs[0].channels, [len(stage.blocks) for stage in encoder.layers]) == (
+            size.embed_dim, list(size.depths)
+        )  # fmt: skip
+        assert isinstance(encoder, SwinTransformerV2) == weights.startswith("swinv2_")

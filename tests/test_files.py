@@ -1,10 +1,14 @@
 import os
+import platform
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from src.files import folder_written_beside, remove_stale_parts, written_beside
+from src.files import folder_written_beside, put_back, remove_stale_parts, written_beside
 
 
 def test_appears_whole_with_its_folder(tmp_path):
@@ -98,3 +102,57 @@ def test_a_folder_that_a_killed_process_left_is_removed(tmp_path):
     filled(stale, "half")
     remove_stale_parts(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def ended() -> int:
+    """The number of a process that has ended."""
+    return int(subprocess.run(["sh", "-c", "echo $$"], capture_output=True, check=True).stdout)
+
+
+def moved_away(folder: Path, process: int, machine: str | None = None) -> Path:
+    """The old folder as a process leaves it that is killed before the new one takes its place."""
+    with folder_written_beside(folder) as beside:
+        name = beside.with_suffix(".old").name
+    old = folder.with_name(name.replace(f".{os.getpid()}.", f".{process}."))
+    old = old.with_name(old.name.replace(platform.node()[:64], machine)) if machine else old
+    filled(folder, "old")
+    folder.rename(old)
+    return old
+
+
+def test_a_folder_that_a_killed_process_had_moved_away_is_put_back(tmp_path):
+    moved_away(tmp_path / "folder", ended())
+    put_back(tmp_path / "another")
+    assert not (tmp_path / "folder").exists()
+    put_back(tmp_path / "folder")
+    assert (tmp_path / "folder" / "a.txt").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
+
+
+def test_a_new_folder_is_never_replaced_by_the_old_one(tmp_path):
+    old = moved_away(tmp_path / "folder", ended())
+    filled(tmp_path / "folder", "new")
+    put_back(tmp_path / "folder")
+    assert (tmp_path / "folder" / "a.txt").read_text() == "new"
+    assert not old.exists()
+
+
+def test_what_a_running_process_has_moved_away_is_its_own(tmp_path):
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    kept = {moved_away(here, os.getppid()), moved_away(elsewhere, ended(), machine="another")}
+    put_back(here)
+    put_back(elsewhere)
+    assert set(tmp_path.iterdir()) == kept
+
+
+def test_threads_have_parts_of_their_own(tmp_path):
+    def write(number):
+        with written_beside(tmp_path / "a.txt") as beside:
+            beside.write_text(str(number))
+            together.wait(timeout=30)
+            return beside.read_text() == str(number)
+
+    together = threading.Barrier(4)
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(write, range(4)))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]

@@ -33,8 +33,22 @@ def find_checkpoint(told: str, subcommand: str, runs: str, name: str | None) -> 
     reason = missing if told in KINDS or folder.is_dir() else "which does not exist"
     raise FileNotFoundError(
         f"--ckpt_path must be a checkpoint file, the folder of a run, best or last, got {told}, {reason}; "
-        f"there {'are: ' + ', '.join(map(str, there)) if there else f'is none in {runs}'}."
+        f"there {'are: ' + ', '.join(map(str, there)) if there else f'is none in {runs}'}{_hint(told)}."
     )
+
+
+def find_weights(told: str, runs: str) -> str:
+    """The weights that are meant: where a run is named as in ``find_checkpoint``, its checkpoint, best before last.
+
+    Args:
+        told: whatever ``model.weights`` takes, the folder of a run, ``best`` or ``last``.
+        runs: folder of all runs.
+
+    Raises:
+        FileNotFoundError: ``best`` or ``last`` is asked for, and no run has one.
+    """
+    names_a_run = told in KINDS or (Path(told).is_dir() and _within(Path(told), KINDS))
+    return find_checkpoint(told, "validate", runs, None) if names_a_run else told
 
 
 def _within(folder: Path, kinds: Iterable[str]) -> list[Path]:
@@ -45,3 +59,9 @@ def _within(folder: Path, kinds: Iterable[str]) -> list[Path]:
 
 def _written(path: Path) -> float:
     return path.stat().st_mtime
+
+
+def _hint(told: str) -> str:
+    """How a model that is no checkpoint becomes one."""
+    is_model = (Path(told) / "config.json").is_file() or told.partition(":")[0] in ("hf", "timm", "http", "https")
+    return f"; `python -m src.convert_weights {told} model.ckpt --to toolkit` makes one of it" if is_model else ""

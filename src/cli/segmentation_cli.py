@@ -2,6 +2,8 @@
 
 import sys
 from argparse import ArgumentError
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 
 from jsonargparse import set_parsing_settings
@@ -15,7 +17,7 @@ from torch import nn
 from src import __version__
 from src.callbacks import BestAndLast, ImagePanels, PredictionWriter
 from src.classes import ClassList
-from src.cli.checkpoints import find_checkpoint
+from src.cli.checkpoints import find_checkpoint, find_weights
 from src.cli.command_line import SCORING, SUBCOMMANDS, CommandLine, parser_words, read_command_line
 from src.cli.config_file import inline
 from src.cli.equipment import equipped
@@ -27,7 +29,6 @@ from src.inference.checkpoint import load_checkpoint, read_section
 from src.models.settings import build_recorded
 from src.preprocessing import Preprocessing
 from src.tasks import SemanticSegmentation
-from src.weights.published import fetched
 
 RUNS = "Folder of all runs: <runs>/<name>/<time>/; trainer.default_root_dir takes its place where that is given."
 NUM_CLASSES = "model.init_args.model.init_args.num_classes"
@@ -68,6 +69,7 @@ class SegmentationCLI(LightningCLI):
         self.default_subcommand = subcommand
         self.told_num_classes: int | None = None
         self.resumed_step: int | None = None
+        self.runs = "runs"
         super().__init__(
             SemanticSegmentation,
             SegmentationDataModule,
@@ -117,6 +119,7 @@ class SegmentationCLI(LightningCLI):
         """
         words = sys.argv[1:] if args is None else [str(word) for word in cast("list[str]", args)]
         line = read_command_line([self.default_subcommand, *words] if self.default_subcommand else words)
+        self.runs = line.runs
         try:
             self.config = parser.parse_args(self._arranged(line))
         except ArgumentError as error:
@@ -229,14 +232,21 @@ class SegmentationCLI(LightningCLI):
             raise ValueError(f"the trainer refuses its settings: {error}") from error
 
     def before_fit(self) -> None:
-        """Say which callbacks there are, and fetch the weights to start from before the data are looked at."""
+        """Say which callbacks there are, and load the weights to start from before the data are looked at."""
         rank_zero_only(print)(f"callbacks: {', '.join(type(callback).__name__ for callback in self.trainer.callbacks)}")  # type: ignore[attr-defined]
 
-        weights = getattr(self.model, "weights", None)
-        if isinstance(weights, str) and self.resumed_step is None:
-            fetched(weights)
-        elif weights is not None:
+        if not isinstance(self.model, SemanticSegmentation) or self.model.weights is None:
+            return
+        if self.resumed_step is not None:
             self.model.weights = None  # the checkpoint's take their place, and the file may be gone
+            return
+        try:
+            self.model.weights = find_weights(self.model.weights, self.runs)
+            self.model.start_from_weights()
+        except Exception:
+            with suppress(OSError):  # the run has not begun
+                Path(self.trainer.default_root_dir).rmdir()
+            raise
 
     def after_fit(self) -> None:
         """Say where a run that goes on had nothing left to do."""

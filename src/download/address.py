@@ -30,6 +30,27 @@ def opened(url: str, headers: Mapping[str, str], timeout: float) -> http.client.
     return response
 
 
+def check_address(url: str) -> None:
+    """Refuses what no file can be asked for under.
+
+    Args:
+        url: the address.
+
+    Raises:
+        ValueError: ``url`` is no address of http or https, or has characters that steer a terminal.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(
+            f"url must begin with http:// or https://, got {printable(url)}; give the address of the file."
+        )
+    try:
+        if not url.isprintable():
+            raise ValueError("it has characters that cannot be shown")
+        _in_ascii(url)
+    except ValueError as error:
+        raise ValueError(f"{printable(url)} cannot be fetched: {printable(error)}; check the address.") from error
+
+
 def printable(text: object) -> str:
     """One line without characters that would steer a terminal.
 

@@ -11,7 +11,7 @@ import urllib.error
 from pathlib import Path
 from typing import Any
 
-from src.download.address import opened, printable
+from src.download.address import check_address, opened, printable
 from src.download.lock import one_at_a_time
 from src.download.part import Part
 from src.download.progress import progress
@@ -42,10 +42,24 @@ def download(
         ValueError: the address or the sum is wrong, the server does not give the whole file, the disk has no room, or
             the file is not the expected one.
     """
-    if not url.startswith(("http://", "https://")):
-        raise ValueError(f"url must begin with http:// or https://, got {url}; give the address of the file.")
+    check_address(url)
     if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{8,64}", sha256):
         raise ValueError(f"sha256 must be 8 to 64 hexadecimal digits, got {sha256!r}; give the sum or how it begins.")
+    try:
+        _fetch_whole(Part(url, path), sha256, tries, timeout, pause)
+    except OSError as error:
+        raise ValueError(
+            f"{error.filename or path.absolute()} must be readable and writable, got {error.strerror}; change its "
+            f"permissions, or choose another folder."
+        ) from error
+
+
+class _BrokenError(Exception):
+    """This try has failed, the next may not."""
+
+
+def _fetch_whole(part: Part, sha256: str | None, tries: int, timeout: float, pause: float) -> None:
+    path = part.target
     if path.is_dir():
         raise ValueError(f"{path.absolute()} must be a file to write, got a folder; move it away, or choose another.")
     if path.exists():
@@ -54,19 +68,14 @@ def download(
     with one_at_a_time(path):
         if path.exists():
             return
-        part = Part(url, path)
         _fetch(part, tries, timeout, pause)
         try:
-            _check_sum(part.path, sha256, f"{url} gives another file; check the address")
+            _check_sum(part.path, sha256, f"{part.url} gives another file; check the address")
         except ValueError:
             part.forget()
             raise
         part.path.replace(path)
         part.record.unlink(missing_ok=True)
-
-
-class _BrokenError(Exception):
-    """This try has failed, the next may not."""
 
 
 def _fetch(part: Part, tries: int, timeout: float, pause: float) -> None:

@@ -93,7 +93,7 @@ class _Repository:
 
     def _told(self, error: Exception) -> ValueError | FileNotFoundError:
         """The error in plain words; a FileNotFoundError where the connection may be to blame."""
-        from huggingface_hub import errors
+        from huggingface_hub import constants, errors
 
         broken = isinstance(error, ConnectionError | TimeoutError | errors.LocalEntryNotFoundError)
         if isinstance(error, errors.GatedRepoError):
@@ -107,10 +107,11 @@ class _Repository:
         elif isinstance(error, OSError) and error.errno and not broken:
             reason = f"it cannot be written ({error.strerror}); make room, or set HF_HOME to another folder"
         else:
+            remedy = "unset HF_HUB_OFFLINE" if constants.HF_HUB_OFFLINE else "connect"
             return FileNotFoundError(
-                f"{self} is not on this machine and the Hub cannot be reached ({printable(error)[:200]}); connect and "
-                f"unset HF_HUB_OFFLINE, or run `hf download {self.name} --local-dir FOLDER` where there is a "
-                f"connection, bring FOLDER here and give it in place of {self}."
+                f"{self} is not on this machine and the Hub cannot be reached ({printable(error)[:200]}); {remedy}, or "
+                f"run `hf download {self.name} --local-dir FOLDER` where there is a connection, bring FOLDER here and "
+                f"give it in place of {self}."
             )
         return ValueError(f"{self} cannot be fetched: {reason}.")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from src.download.address import printable
-from src.download.cached_address import fetched
+from src.download.cached_address import cached
 from src.download.hub import from_hub
 
 _FORMS = (
@@ -15,11 +15,13 @@ _FORMS = (
     ":file behind it, or timm:name"
 )
 
+_ENDS = (".pth", ".pt", ".bin", ".ckpt", ".safetensors", ".json")
+
 
 def located(source: str | os.PathLike[str]) -> Path:
     """The file or folder that a source stands for, fetched where it is not here yet.
 
-    What exists as a path is taken as one. A file at an address is kept, see ``fetched``; a repository of the Hub lies
+    What exists as a path is taken as one. A file at an address is kept, see ``cached``; a repository of the Hub lies
     in the Hub's own cache, and of it only what is needed: ``config.json`` and the weights, ``.safetensors`` before
     ``.bin``.
 
@@ -38,12 +40,15 @@ def located(source: str | os.PathLike[str]) -> Path:
         return path
     scheme, _, rest = text.partition(":")
     if scheme.lower() in ("http", "https"):
-        return fetched(f"{scheme.lower()}:{rest}")
+        return cached(f"{scheme.lower()}:{rest}")
+    if scheme in ("hf", "timm") and not text.isprintable():
+        raise ValueError(f"{printable(text)} must be a name without characters that cannot be shown; correct it.")
     if scheme == "hf":
         return from_hub(rest)
     if scheme == "timm":
         return _of_timm(rest)
-    hint = f"; hf:{text} is a repository of the Hub" if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", text) else ""
+    is_name = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", text) and Path(text).suffix not in _ENDS
+    hint = f"; a repository of the Hub would be hf:{text}" if is_name else ""
     raise FileNotFoundError(
         f"weights must be {_FORMS}, got {printable(text) or 'nothing'}, which does not exist{hint}."
     )
@@ -75,7 +80,7 @@ def _of_timm(name: str) -> Path:
     if found is None or not (found.hf_hub_id or addresses):
         raise ValueError(f"timm:{name} must be a model that timm publishes weights of; {_near(timm, name)}.")
     if not found.hf_hub_id:
-        return fetched(addresses[0])
+        return cached(addresses[0])
     return from_hub(found.hf_hub_id + (f":{found.hf_hub_filename}" if found.hf_hub_filename else ""))
 
 

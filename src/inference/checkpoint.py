@@ -8,11 +8,12 @@ from typing import Any
 from torch import Tensor
 
 from src.classes import ClassList
+from src.files import put_back
 from src.inference.checkpoint_file import load_file
 from src.models import Segmenter
 from src.models.compiled import plain_name
 from src.models.pretrained import CONFIG, read_folder
-from src.models.rebuilding import built, take_weights, usable
+from src.models.rebuilding import built, no_larger_than, take_weights, usable
 from src.models.section import SECTION, checked
 from src.models.settings import Settings, check_importable
 from src.preprocessing import Preprocessing
@@ -45,7 +46,8 @@ class CheckpointContents:
             ImportError: the model has a part from a package that is not installed.
             ValueError: the settings or the weights are damaged or of another release.
         """
-        model = built(self.model, Segmenter, self.path)
+        with no_larger_than(self.state_dict):
+            model = built(self.model, Segmenter, self.path)
         if model.num_classes != len(self.classes):
             raise ValueError(
                 f"{self.path} is damaged: it names {len(self.classes)} classes for a model of {model.num_classes}; "
@@ -89,6 +91,7 @@ def read_checkpoint(path: str | Path) -> CheckpointContents:
         ValueError: the file is cut, damaged, of another program or of a newer release, or a folder says nothing of its
             classes or its preprocessing.
     """
+    put_back(Path(path))
     if (Path(path) / CONFIG).is_file():
         section, state_dict = read_folder(path)
         if lacking := [key for key in ("classes", "preprocessing") if section.get(key) is None]:

@@ -7,10 +7,9 @@ from typing import Any
 import yaml
 
 from src.classes import ClassList
+from src.models.compiled import uncompiled
+from src.models.section import LIBRARY
 from src.preprocessing import Preprocessing
-
-LIBRARY = "swin-upernet-lightning"
-"""The toolkit's name where others are named too."""
 
 
 def model_card(
@@ -31,7 +30,7 @@ def model_card(
         scores: what it reached, by name, None where that is no number; ``iou/<class>`` is that of a class.
         licence: the licence of the weights, as the Hub names it.
     """
-    parts = [type(part).__name__ for part in (_uncompiled(model.encoder), _uncompiled(model.decoder))]
+    parts = [type(part).__name__ for part in (uncompiled(model.encoder), uncompiled(model.decoder))]
     head: dict[str, Any] = {
         "library_name": LIBRARY,
         "pipeline_tag": "image-segmentation",
@@ -62,10 +61,6 @@ def model_card(
         rows = [(_plain(name), _shown(value)) for name, value in named.items()]
         lines.append(f"## Scores\n\n{_table(('score', 'value'), rows)}")
     return "\n\n".join(lines) + "\n"
-
-
-def _uncompiled(part: Any) -> Any:
-    return getattr(part, "_orig_mod", part)
 
 
 def _room(model: Any) -> str:

@@ -1,11 +1,14 @@
 """Building again what a checkpoint describes, with a plain answer where that fails."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.parameter import is_lazy
 
 from src.models.settings import Settings, build, class_path
 from src.wording import listed
@@ -13,6 +16,8 @@ from src.wording import listed
 T = TypeVar("T")
 
 _SHOWN = 3
+_SPARE_TENSORS = 10_000
+_SPARE_NUMBERS = 50_000_000
 
 
 def built(settings: Settings, kind: type[T], path: str | Path, **overrides: Any) -> T:
@@ -33,6 +38,41 @@ def built(settings: Settings, kind: type[T], path: str | Path, **overrides: Any)
         if not isinstance(made, kind):
             raise ValueError(f"{class_path(type(made))} is no {kind.__name__}")
         return made
+
+
+@contextmanager
+def no_larger_than(weights: Mapping[str, Any]) -> Iterator[None]:
+    """Ends the building of a model that is far larger than its weights, before memory and time are spent on it.
+
+    A model may make parts that it drops again, so some more than the weights is let pass.
+
+    Args:
+        weights: the weights that it is to take.
+
+    Raises:
+        ValueError: the model has far more parameters than there are weights.
+    """
+    tensors = [value for value in weights.values() if isinstance(value, Tensor)]
+    numbers = sum(value.numel() for value in tensors)
+    left = {"parameters": 2 * len(tensors) + _SPARE_TENSORS, "numbers": 2 * numbers + _SPARE_NUMBERS}
+    thread = threading.get_ident()
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
+        if threading.get_ident() != thread or is_lazy(parameter):
+            return
+        left["parameters"] -= 1
+        left["numbers"] -= parameter.numel()
+        if min(left.values()) < 0:
+            raise ValueError(
+                f"the model that is described is far larger than its weights of {len(tensors)} tensors and {numbers:,} "
+                f"numbers"
+            )
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 @contextmanager

@@ -11,6 +11,9 @@ from src.models.rebuilding import usable
 from src.models.settings import plain
 from src.preprocessing import Preprocessing
 
+LIBRARY = "swin-upernet-lightning"
+"""The toolkit's name where others are named too."""
+
 SECTION = "segmentation"
 """The key of a checkpoint under which the toolkit writes."""
 
@@ -71,7 +74,8 @@ def checked(checkpoint: Any, path: str | Path, parts: Sequence[str] = PARTS) -> 
         checkpoint = MIGRATIONS[older](checkpoint)
     section = checkpoint[SECTION] = checkpoint[SECTION] | {"format_version": FORMAT_VERSION}
     values = {key: section.get(key) for key in (*parts, *(key for key in PARTS if section.get(key) is not None))}
-    values |= {key: where[key] for key, where in (("task", section), ("state_dict", checkpoint)) if key in where}
+    values |= {key: section[key] for key in ("task", "scores") if key in section}
+    values |= {"state_dict": checkpoint["state_dict"]} if "state_dict" in checkpoint else {}
     if lacking := [key for key, value in values.items() if value is None]:
         raise ValueError(f"{path} is damaged: it lacks {', '.join(lacking)}; take another checkpoint.")
     for key, value in values.items():
@@ -84,4 +88,16 @@ def checked(checkpoint: Any, path: str | Path, parts: Sequence[str] = PARTS) -> 
         if key in values:
             with usable(path):
                 read(section[key])
+    with usable(path):
+        _check_arguments([section.get("model"), section.get("task")])
     return checkpoint
+
+
+def _check_arguments(value: Any) -> None:
+    if isinstance(value, Mapping):
+        arguments = value.get("init_args", {})
+        if not isinstance(arguments, Mapping) or not all(isinstance(name, str) for name in arguments):
+            raise ValueError(f"init_args must be names with values, got {type(arguments).__name__}")
+        value = list(value.values())
+    for each in value if isinstance(value, list) else ():
+        _check_arguments(each)

@@ -5,20 +5,16 @@ Shapes: B images of at most H x W pixels, K classes, s the decoder's stride in p
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self, cast
 
 from torch import Tensor, nn
 
-from src.classes import ClassList
 from src.layers.size import Size
 from src.models.features import FeatureSpec, cells, check_features
-from src.models.pretrained import load_folder, push_folder, save_folder
+from src.models.pretrained import Pretrained
 from src.models.settings import Settings, build, class_path, factory, plain
 from src.models.size_groups import group_by_size, put_together, take
-from src.preprocessing import Preprocessing
 
 DecoderFactory = Callable[[Sequence[FeatureSpec], int], nn.Module]
 """A decoder's class, or what makes one, called with the encoder's ``features`` and ``num_classes``."""
@@ -36,7 +32,7 @@ class SegmenterOutput(NamedTuple):
     auxiliary_logits: Tensor | None
 
 
-class Segmenter(nn.Module):
+class Segmenter(Pretrained, nn.Module):
     """An encoder with a decoder and, in training, an auxiliary head.
 
     Args:
@@ -105,77 +101,6 @@ class Segmenter(nn.Module):
             factory(parts["auxiliary"]) if parts["auxiliary"] is not None else None,
             num_classes=parts["num_classes"] if num_classes is None else num_classes,
         )
-
-    def save_pretrained(
-        self,
-        folder: str | PathLike[str],
-        classes: ClassList | None = None,
-        preprocessing: Preprocessing | None = None,
-        scores: Mapping[str, float] | None = None,
-        licence: str | None = None,
-    ) -> Path:
-        """Writes weights, settings and a model card into a folder, which appears whole or not at all.
-
-        Args:
-            folder: the folder to write; one that was written so before is replaced.
-            classes: names and colours of the outputs; ``load_predictor`` wants them.
-            preprocessing: how images become inputs; ``load_predictor`` wants it.
-            scores: what the model reached, by name, for the card; ``iou/<class>`` is that of a class.
-            licence: the licence of the weights, as the Hub names it, for example ``apache-2.0``.
-
-        Returns:
-            The folder.
-
-        Raises:
-            ValueError: the folder holds something else or cannot be written, or what is given does not fit the model.
-        """
-        return save_folder(self, folder, classes, preprocessing, scores, licence)
-
-    @classmethod
-    def from_pretrained(cls, source: str | PathLike[str]) -> Self:
-        """The model that ``save_pretrained`` or ``push_to_hub`` wrote, in eval mode; no code in a file is run.
-
-        Args:
-            source: the folder, or ``hf:owner/name[@revision]``.
-
-        Raises:
-            FileNotFoundError: there is no such folder.
-            ImportError: the model has a part from a package that is not installed.
-            ValueError: it cannot be fetched, is damaged, or is of another program or of a newer release.
-        """
-        return load_folder(cls, source)
-
-    def push_to_hub(
-        self,
-        repo_id: str,
-        classes: ClassList | None = None,
-        preprocessing: Preprocessing | None = None,
-        scores: Mapping[str, float] | None = None,
-        licence: str | None = None,
-        *,
-        token: str | None = None,
-        private: bool | None = None,
-        commit_message: str = "Upload model",
-    ) -> str:
-        """Uploads what ``save_pretrained`` writes to the Hugging Face Hub.
-
-        Args:
-            repo_id: ``owner/name``; the repository is made where there is none.
-            classes: see ``save_pretrained``, as the next three.
-            preprocessing: how images become inputs.
-            scores: what the model reached, by name.
-            licence: the licence of the weights.
-            token: a token that may write; None for the one of ``hf auth login``.
-            private: whether a new repository is private; None for the owner's default.
-            commit_message: what the commit is called.
-
-        Returns:
-            The address of the commit.
-
-        Raises:
-            ValueError: the Hub does not take it, or the model cannot be saved.
-        """
-        return push_folder(self, repo_id, classes, preprocessing, scores, licence, token, private, commit_message)
 
     def forward(self, images: Tensor, sizes: Sequence[Size] | None = None) -> SegmenterOutput:
         """Score every cell of the decoder's grid.

@@ -1,12 +1,13 @@
 """Modules that remember, in plain types, how they were built, so that a checkpoint can build them again."""
 
 import functools
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
+
+from src.models.importing import imported
 
 Settings = dict[str, Any]
 """``{"class_path": "package.module.Class", "init_args": {...}}``, nested, of plain types only."""
@@ -175,24 +176,6 @@ def _built(value: Any) -> Any:
         nested = set(value) == {"class_path", "init_args"}
         return build(dict(value)) if nested else {name: _built(item) for name, item in value.items()}
     return [_built(item) for item in value] if isinstance(value, list) else value
-
-
-def imported(path: str) -> Any:
-    """The object at a dotted path.
-
-    Args:
-        path: ``package.module.Name``.
-
-    Raises:
-        ImportError: the module or the name in it does not exist.
-    """
-    module, _, name = path.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ImportError(
-            f"{path} is needed to build this model but cannot be imported ({error}); install the package that holds it."
-        ) from error
 
 
 def build_recorded(class_type: type, *args: Any, **kwargs: Any) -> Any:

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from src.layers.position_bias import TableBias
-from src.layers.size import Size
 from src.layers.window_attention import PaddedKeys, WindowAttention
-from src.models.swin_encoder import SwinEncoder, stage_windows
+from src.models.swin_encoder import SwinEncoder
 
 
 class SwinSize(NamedTuple):
@@ -88,36 +87,23 @@ class SwinTransformer(SwinEncoder):
         drop_path_rate: float = 0.3,
         windows_per_chunk: int | None = None,
     ) -> None:
-        windows = stage_windows(window_size, len(depths))
-
-        def attention(stage: int, dim: int, shift: Size) -> WindowAttention:
-            heads, window = num_heads[stage], windows[stage]
-            return WindowAttention(
-                dim,
-                heads,
-                window,
-                TableBias(window, heads, bias_init_std),
-                shift,
-                shift_covered=shift_covered,
-                padded_keys=padded_keys,
-                qkv_bias=qkv_bias,
-                attn_drop_rate=attn_drop_rate,
-                drop_rate=drop_rate,
-                windows_per_chunk=windows_per_chunk,
-            )
-
         super().__init__(
-            attention,
-            windows,
+            WindowAttention,
+            lambda stage, window, heads: TableBias(window, heads, bias_init_std),
             norm_after=False,
             embed_dim=embed_dim,
             depths=depths,
             num_heads=num_heads,
+            window_size=window_size,
             patch_size=patch_size,
             in_channels=in_channels,
             mlp_ratio=mlp_ratio,
+            qkv_bias=qkv_bias,
+            shift_covered=shift_covered,
+            padded_keys=padded_keys,
             absolute_pos_embed=absolute_pos_embed,
             drop_rate=drop_rate,
             attn_drop_rate=attn_drop_rate,
             drop_path_rate=drop_path_rate,
+            windows_per_chunk=windows_per_chunk,
         )

@@ -24,7 +24,8 @@ class SwinBlock(nn.Module):
         mlp_ratio: channels within the MLP, as a multiple of ``dim``.
         drop_rate: dropout within the MLP, a fraction.
         drop_path_rate: chance that an image skips a residual branch in training, a fraction.
-        norm_after: a branch's norm stands at its end (as in Swin V2), not at its beginning.
+        norm_after: a branch's norm stands at its end (as in Swin V2), not at its beginning; a new block then gives what
+            it is given.
     """
 
     def __init__(
@@ -41,6 +42,9 @@ class SwinBlock(nn.Module):
         self.norm1 = nn.LayerNorm(dim)
         self.attn = attn
         self.norm2 = nn.LayerNorm(dim)
+        if norm_after:  # both branches start at nothing
+            nn.init.zeros_(self.norm1.weight)
+            nn.init.zeros_(self.norm2.weight)
         self.mlp = Mlp(dim, int(mlp_ratio * dim), drop_rate)
         self.drop_path = StochasticDepth(drop_path_rate, "row")
 

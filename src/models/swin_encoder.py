@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from src.layers.position_bias import PositionBias
 from src.layers.size import Size
-from src.layers.window_attention import WindowAttention
+from src.layers.window_attention import PaddedKeys, WindowAttention
 from src.layers.windows import zero_outside
 from src.models.features import FeatureSpec, cells
 from src.models.settings import RecordsSettings
@@ -25,21 +26,25 @@ class SwinEncoder(RecordsSettings, nn.Module):
     """Stages of blocks on ever coarser maps, with a LayerNorm on the output of every stage.
 
     Args:
-        attention: what makes a block's attention, from the number of its stage (0 first), its channels and the rows and
-            columns by which its windows are shifted, in tokens.
-        windows: height and width of each stage's windows, in tokens.
+        attention: what makes a block's attention, with the arguments of ``WindowAttention``.
+        position_bias: what makes a block's bias from the number of its stage (0 first), its window and its heads.
         norm_after: the norms stand after attention, MLP and the reduction of a merge (as in Swin V2), not before.
         embed_dim: number of channels of the first stage; each further stage has twice as many.
         depths: number of blocks of each stage.
         num_heads: number of attention heads of each stage; must divide its channels.
+        window_size: height and width of a window, in tokens, in a form that ``stage_windows`` takes.
         patch_size: height and width of a patch, in pixels.
         in_channels: number of channels of an image.
         mlp_ratio: channels within an MLP, as a multiple of the stage's.
+        qkv_bias: give queries and values a bias, and keys where ``attention`` does.
+        shift_covered: keep the shift where a window covers the map.
+        padded_keys: whether the zeros that fill the last windows take part as keys.
         absolute_pos_embed: height and width, in tokens, of a learned absolute position embedding; None: without one.
-        drop_rate: dropout of tokens and MLPs, a fraction.
-        attn_drop_rate: dropout that ``attention`` gives its weights, a fraction.
+        drop_rate: dropout of tokens, attention outputs and MLPs, a fraction.
+        attn_drop_rate: dropout of attention weights, a fraction.
         drop_path_rate: chance that an image skips a residual branch of the last block in training, a fraction; it
             rises linearly from 0 at the first block.
+        windows_per_chunk: most windows that attention works on at once; None: all.
 
     Attributes:
         feature_specs: channels and stride of each output.
@@ -53,21 +58,27 @@ class SwinEncoder(RecordsSettings, nn.Module):
 
     def __init__(
         self,
-        attention: Callable[[int, int, Size], WindowAttention],
-        windows: Sequence[Size],
+        attention: Callable[..., WindowAttention],
+        position_bias: Callable[[int, Size, int], PositionBias],
         norm_after: bool,
         embed_dim: int,
         depths: Sequence[int],
         num_heads: Sequence[int],
+        window_size: int | Sequence[int | Sequence[int]],
         patch_size: int,
         in_channels: int,
         mlp_ratio: float,
+        qkv_bias: bool,
+        shift_covered: bool,
+        padded_keys: PaddedKeys,
         absolute_pos_embed: tuple[int, int] | None,
         drop_rate: float,
         attn_drop_rate: float,
         drop_path_rate: float,
+        windows_per_chunk: int | None,
     ) -> None:
         super().__init__()
+        windows = stage_windows(window_size, len(depths))
         _check(
             {"embed_dim": embed_dim, "patch_size": patch_size, "in_channels": in_channels},
             {"drop_rate": drop_rate, "attn_drop_rate": attn_drop_rate, "drop_path_rate": drop_path_rate},
@@ -85,13 +96,24 @@ class SwinEncoder(RecordsSettings, nn.Module):
         self.drop = nn.Dropout(drop_rate)
         drop_paths = iter(torch.linspace(0, drop_path_rate, sum(depths), device="cpu").tolist())
         self.layers = nn.ModuleList()
-        for i, (dim, depth, window) in enumerate(zip(dims, depths, windows, strict=True)):
+        for i, (dim, depth, heads, window) in enumerate(zip(dims, depths, num_heads, windows, strict=True)):
             blocks = []
             for j in range(depth):
-                attn = attention(i, dim, (window[0] // 2, window[1] // 2) if j % 2 else (0, 0))
+                attn = attention(
+                    dim,
+                    heads,
+                    window,
+                    position_bias(i, window, heads),
+                    (window[0] // 2, window[1] // 2) if j % 2 else (0, 0),
+                    shift_covered=shift_covered,
+                    padded_keys=padded_keys,
+                    qkv_bias=qkv_bias,
+                    attn_drop_rate=attn_drop_rate,
+                    drop_rate=drop_rate,
+                    windows_per_chunk=windows_per_chunk,
+                )
                 blocks.append(SwinBlock(dim, attn, mlp_ratio, drop_rate, next(drop_paths), norm_after))
             self.layers.append(SwinStage(blocks, PatchMerging(dim, norm_after) if dim != dims[-1] else None))
-        for i, dim in enumerate(dims):
             self.add_module(f"norm{i}", nn.LayerNorm(dim))
         self._initialise()
 

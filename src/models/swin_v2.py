@@ -1,14 +1,12 @@
 """Swin Transformer, the second version."""
 
 from collections.abc import Sequence
-from typing import Any, cast
-
-from torch import nn
+from typing import cast
 
 from src.layers.cosine_attention import CosineAttention
 from src.layers.position_bias import ContinuousBias
 from src.layers.size import Size
-from src.layers.window_attention import PaddedKeys, WindowAttention
+from src.layers.window_attention import PaddedKeys
 from src.models.settings import Settings
 from src.models.swin_block import SwinBlock, SwinStage
 from src.models.swin_encoder import SwinEncoder, stage_windows
@@ -82,65 +80,57 @@ class SwinTransformerV2(SwinEncoder):
         drop_path_rate: float = 0.3,
         windows_per_chunk: int | None = None,
     ) -> None:
-        windows = stage_windows(window_size, len(depths))
         known = 0 if pretrained_window_size is None else pretrained_window_size
         pretrained = stage_windows(known, len(depths), "pretrained_window_size", least=0)
-
-        def attention(stage: int, dim: int, shift: Size) -> WindowAttention:
-            heads, window = num_heads[stage], windows[stage]
-            return CosineAttention(
-                dim,
-                heads,
-                window,
-                ContinuousBias(window, heads, pretrained[stage]),
-                shift,
-                shift_covered=shift_covered,
-                padded_keys=padded_keys,
-                qkv_bias=qkv_bias,
-                attn_drop_rate=attn_drop_rate,
-                drop_rate=drop_rate,
-                windows_per_chunk=windows_per_chunk,
-            )
-
         super().__init__(
-            attention,
-            windows,
+            CosineAttention,
+            lambda stage, window, heads: ContinuousBias(window, heads, pretrained[stage]),
             norm_after=True,
             embed_dim=embed_dim,
             depths=depths,
             num_heads=num_heads,
+            window_size=window_size,
             patch_size=patch_size,
             in_channels=in_channels,
             mlp_ratio=mlp_ratio,
+            qkv_bias=qkv_bias,
+            shift_covered=shift_covered,
+            padded_keys=padded_keys,
             absolute_pos_embed=absolute_pos_embed,
             drop_rate=drop_rate,
             attn_drop_rate=attn_drop_rate,
             drop_path_rate=drop_path_rate,
+            windows_per_chunk=windows_per_chunk,
         )
-        for module in self.modules():
-            if isinstance(module, SwinBlock):  # every branch begins at nothing
-                for norm in (module.norm1, module.norm2):
-                    nn.init.zeros_(norm.weight)
-                    nn.init.zeros_(norm.bias)
 
     def set_pretrained_windows(self, windows: Sequence[Size]) -> None:
         """Says which windows the weights were trained with, where they are used with others; settings follow.
 
         Args:
-            windows: height and width of each stage's window in the training, in tokens.
+            windows: height and width of each stage's window in the training, in tokens; 0 for its own.
+
+        Raises:
+            ValueError: not one window for each stage, or one without tokens along one axis.
         """
         for stage, window in zip(self.layers, windows, strict=True):
             for block in cast(SwinStage, stage).blocks:
-                cast(Any, block).attn.position_bias.pretrained_window = tuple(window)
+                cast(ContinuousBias, cast(SwinBlock, block).attn.position_bias).set_pretrained_window(window)
         self.settings["init_args"]["pretrained_window_size"] = [list(window) for window in windows]
 
-    def follow(self, settings: Settings) -> None:
-        """Takes over the windows of the pretraining from settings that were recorded after weights had been loaded.
+    def take_pretrained_windows(self, settings: Settings) -> None:
+        """Takes over the windows of the pretraining that settings tell, whatever this encoder was built with.
+
+        Where weights told their windows after a model had been built, its settings tell other ones than its config.
 
         Args:
-            settings: of a segmenter with an encoder of this class.
+            settings: of a segmenter; those of one with another encoder or another number of stages change nothing.
+
+        Raises:
+            ValueError: they tell windows that cannot be.
         """
-        encoder = settings.get("init_args", {}).get("encoder") or {}
-        recorded = encoder.get("init_args", {}).get("pretrained_window_size")
-        if recorded and self.settings["init_args"].get("pretrained_window_size") is None:
-            self.set_pretrained_windows(stage_windows(recorded, len(self.layers)))
+        arguments = (settings["init_args"].get("encoder") or {}).get("init_args", {})
+        recorded = arguments.get("pretrained_window_size")
+        if recorded and len(arguments.get("depths", ())) == len(self.layers):
+            windows = stage_windows(recorded, len(self.layers), "pretrained_window_size", least=0)
+            self.set_pretrained_windows(windows)
+            self.settings["init_args"]["pretrained_window_size"] = recorded  # in the form that it is compared in

@@ -17,7 +17,8 @@ from src.inference import label_map
 from src.inference.checkpoint import load_checkpoint, task_settings
 from src.losses import CrossEntropy
 from src.metrics import Scores
-from src.models import Segmenter, SwinTransformerV2
+from src.models import Segmenter
+from src.models.compiled import uncompiled
 from src.models.rebuilding import built, take_weights
 from src.models.section import SECTION, checked, checkpoint_section
 from src.models.settings import RecordsSettings, plain
@@ -47,7 +48,7 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         optimizer: builds optimizer and schedule; None is ``SwinRecipe()``, the published recipe.
         weights: published weights to start training from, see ``python -m src.convert_weights --list``: one of these
             names, a file, a folder, an address, ``hf:owner/name[@revision]`` or ``timm:name``; None starts from random
-            ones. A run that goes on does not load them again.
+            ones.
         weights_options: how ``weights`` are loaded.
 
     Raises:
@@ -170,14 +171,7 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
             self.confusion.update(prediction[None], mask[None])
         return {"labels": predictions}
 
-    def test_step(self, batch: Batch, batch_idx: int) -> dict[str, list[Tensor]]:
-        """The same as ``validation_step``.
-
-        Args:
-            batch: images of any sizes, one mask ``(H_i, W_i)`` for each.
-            batch_idx: place in the epoch.
-        """
-        return self.validation_step(batch, batch_idx)
+    test_step = validation_step
 
     def on_validation_epoch_start(self) -> None:
         """Forgets what was counted before, by the sanity check for example."""
@@ -228,10 +222,15 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
             check_same(self.classes.names, classes.names, must, "Give the data of the model, or train on these.")
         if stage == "fit":
             self.on_save_checkpoint({})
-            self._start()
+            self.start_from_weights()
 
-    def _start(self) -> None:
-        """Loads the weights that training starts from, unless it has started; a checkpoint's come over them later."""
+    def start_from_weights(self) -> None:
+        """Loads ``weights``, once. Where a run goes on, its checkpoint's come over them.
+
+        Raises:
+            FileNotFoundError: there are no such weights.
+            ValueError: they cannot be read, or do not fit the model.
+        """
         if self.weights is None or self.started_from is not None:
             return
         report = self.weights_options.load(self.model, self.weights, self.classes)
@@ -266,8 +265,8 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         remedy = "Start a run from these weights with --model.weights, or give the data of the checkpoint."
         must = "ckpt_path must hold a model of the data's classes"
         check_same(tuple(saved["classes"]["names"]), self.classes.names, must, remedy)
-        if isinstance(self.model.encoder, SwinTransformerV2):
-            self.model.encoder.follow(saved["model"])
+        if take := getattr(uncompiled(self.model.encoder), "take_pretrained_windows", None):
+            take(saved["model"])
         if differing := sorted(differences(saved["model"], plain(self.model, "model"))):
             raise ValueError(
                 f"ckpt_path must hold the model that the config describes, got one that differs in "

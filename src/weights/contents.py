@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from src.download.address import printable
 from src.weights.pickled import check_file, load_pickled, unreadable
 from src.weights.wrappers import Unwrapped, unwrapped
 from src.wording import listed
@@ -16,6 +17,7 @@ _INDEX = ".index.json"
 _CONFIG = "config.json"
 _MAIN = ("model.safetensors", f"model.safetensors{_INDEX}", "pytorch_model.bin", f"pytorch_model.bin{_INDEX}")
 _LONGEST_HEADER = 100_000_000
+_LONGEST_NAME = 255
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,12 @@ def _of_safetensors(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(file, framework="pt", device="cpu") as opened:
             metadata = opened.metadata()
-            return {name: opened.get_tensor(name) for name in opened.keys()}, {"safetensors": dict(metadata or {})}  # noqa: SIM118
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except Exception as error:  # a class of its own, and others for kinds of numbers that torch lacks
-        raise unreadable(file, f"it is cut or damaged ({str(error)[:200]})") from error
+        raise unreadable(file, f"it is cut or damaged ({printable(error)[:200]})") from error
+    if any(value.is_complex() for value in tensors.values()):
+        raise unreadable(file, "it holds a tensor of a kind that is not read (complex)")
+    return tensors, {"safetensors": dict(metadata or {})}
 
 
 def _of_index(index: Path) -> Unwrapped:
@@ -109,7 +114,7 @@ def _of_index(index: Path) -> Unwrapped:
         raise unreadable(index, "it must have a weight_map from names to files, and has none")
     for part in weight_map.values():
         if not isinstance(part, str) or not _is_plain_name(part):
-            raise unreadable(index, f"its weight_map must name files beside it, got {part!r}")
+            raise unreadable(index, f"its weight_map must name files beside it, got {ascii(part)[:200]}")
     parts = sorted(set(weight_map.values()))
     missing = [part for part in parts if not (index.parent / part).is_file()]
     if missing:
@@ -117,10 +122,16 @@ def _of_index(index: Path) -> Unwrapped:
             f"{index} names {listed(missing)}, which must be beside it; fetch all {len(parts)} parts."
         )
     contents = {part: _part(index.parent / part) for part in parts}
-    absent = [f"{name} in {part}" for name, part in weight_map.items() if name not in contents[part]]
+    absent = [printable(f"{name} in {part}")[:200] for name, part in weight_map.items() if name not in contents[part]]
     if absent:
         raise unreadable(index, f"its parts lack what it names: {listed(absent)}")
-    return unwrapped({name: contents[part][name] for name, part in weight_map.items()})
+    try:
+        found = unwrapped({name: contents[part][name] for name, part in weight_map.items()})
+    except ValueError as error:
+        raise unreadable(index, str(error)) from error
+    spare = sorted({name for tensors in contents.values() for name in tensors} - set(weight_map))
+    notes = (f"{len(spare)} tensors that the index does not name were left out: {printable(listed(spare))}",)
+    return Unwrapped(found.tensors, found.facts, found.notes + notes * bool(spare))
 
 
 def _part(file: Path) -> dict[str, Tensor]:
@@ -132,7 +143,8 @@ def _part(file: Path) -> dict[str, Tensor]:
 
 
 def _is_plain_name(name: str) -> bool:
-    return bool(name) and name not in (".", "..") and PurePosixPath(name).name == name == PureWindowsPath(name).name
+    is_name = name not in ("", ".", "..") and PurePosixPath(name).name == name == PureWindowsPath(name).name
+    return is_name and name.isprintable() and len(name.encode()) <= _LONGEST_NAME
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """Published weights of one layout as a file that another library, or this toolkit, takes."""
 
+import json
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -10,18 +12,19 @@ from typing import Any, Literal, get_args
 import torch
 
 from src.classes import ClassList
-from src.layers.size import Size
 from src.models.pretrained import CONFIG
+from src.models.section import SECTION, checked
 from src.weights.described import EncoderDescription
-from src.weights.hub_config import hub_config, processor_config
-from src.weights.layouts import LAYOUTS
+from src.weights.hub_config import hub_config
 from src.weights.layouts.buffers import buffers
 from src.weights.layouts.layout import Kind, Layout, State
 from src.weights.layouts.recognise import layout_named
-from src.weights.own import own_section
-from src.weights.published import PublishedWeights, read_published
+from src.weights.own import SWIN, own_section, window_facts
+from src.weights.processor import PROCESSOR, processor_config
+from src.weights.published import PublishedWeights, fetched, read_published
 from src.weights.rebuilt import SEGMENTOR_SIZE, known_preprocessing, own_checkpoint, segmentor_state, whole
-from src.weights.written import PROCESSOR, SAFE, check_destination, write_file, write_folder
+from src.weights.target_limits import check_windows, facts_left, other_function, without_auxiliary
+from src.weights.written import check_apart, check_destination, write_file, write_folder
 from src.wording import listed
 
 Target = Literal["transformers", "mmseg", "official", "microsoft", "timm", "torchvision", "toolkit"]
@@ -93,8 +96,12 @@ def convert(
     if to not in TARGETS:
         raise ValueError(f"to must be one of {listed(TARGETS, len(TARGETS))}, got {to}; take one of these.")
     path = Path(out)
-    check_destination(path, str(source), to == "transformers", overwrite)
+    check_destination(path, to == "transformers", overwrite)
+    if path.exists():
+        check_apart(path, fetched(source))
     published = read_published(source, prefix)
+    if section := own_section(published.facts):
+        checked({SECTION: dict(section), "state_dict": {}}, published.source, parts=("model",))
     named = _checked_classes(published, classes)
     if to == "toolkit":
         return _to_toolkit(published, path, named, image_size)
@@ -102,23 +109,26 @@ def convert(
     state, tensors, not_held = _translated(published, layout, kind)
     about = published.describe()
     size = image_size or _least_size(about)
+    check_windows(about, to, size)
     if to in _BUFFERED:
-        tensors |= buffers(to, state, _windows(about, published.source), (size, size), about.pretrained_windows)
-    notes = _other_function(published, to)
+        tensors |= buffers(to, state, about.known_windows, (size, size), about.pretrained_windows)
+    notes = [*published.notes, *other_function(published, to, kind)]
     if to == "transformers":
+        if kind != "classifier" and "classifier.norm.weight" not in published.state:
+            notes.append("transformers has a norm after the last stage, which was added as it begins")
         square = image_size or (SEGMENTOR_SIZE if kind == "segmentor" else size)
         preprocessing, _ = known_preprocessing(published)
+        if kind == "segmentor" and preprocessing.resize is not None:
+            notes.append(f"transformers brings images to {square}x{square}; the ratio of their sides is not kept")
         texts = {
-            CONFIG: hub_config(published, kind, named, size),
+            CONFIG: hub_config(replace(published, state=state), kind, named, size),
             PROCESSOR: processor_config(preprocessing, kind, square),
         }
         write_folder(path, tensors, texts)
     else:
-        not_held += _facts_left(published, named, to, path)
+        not_held += facts_left(published, named, to, path)
         write_file(path, tensors, _container(to, named if kind == "segmentor" else None))
-    return Conversion(
-        published.source, published.layout, path, to, kind, len(tensors), tuple(not_held), (*published.notes, *notes)
-    )
+    return Conversion(published.source, published.layout, path, to, kind, len(tensors), tuple(not_held), tuple(notes))
 
 
 def _checked_classes(published: PublishedWeights, given: ClassList | None) -> ClassList | None:
@@ -141,18 +151,14 @@ def _target(published: PublishedWeights, to: Target) -> tuple[Layout, Kind]:
         raise ValueError(
             f"{published.source} must hold a Swin to be written as {to}, got another encoder; `--to toolkit` keeps it."
         )
-    kind: Kind = published.kind
-    held = {
-        each: layout
-        for layout in reversed(LAYOUTS)
-        if layout.name == to and not layout.is_alias and layout.version in (None, published.version)
-        for each in layout.roots
-    }
-    if kind not in held and "encoder" in held:
-        kind = "encoder"
-    if to == "transformers" and kind == "encoder" and "encoder.norm0.weight" not in published.state:
-        return held["classifier"], kind  # its backbone has norms of the outputs, its plain model has not
-    return layout_named(to, kind, published.version), kind
+    kinds: tuple[Kind, ...] = (published.kind, "encoder")
+    for kind in kinds:
+        with suppress(ValueError):
+            layout = layout_named(to, kind, published.version)
+            if to == "transformers" and kind == "encoder" and "encoder.norm0.weight" not in published.state:
+                layout = layout_named(to, "classifier", published.version)  # its plain model has no output norms
+            return layout, kind
+    return layout_named(to, published.kind, published.version), published.kind
 
 
 def _translated(published: PublishedWeights, layout: Layout, kind: Kind) -> tuple[State, State, list[str]]:
@@ -165,24 +171,21 @@ def _translated(published: PublishedWeights, layout: Layout, kind: Kind) -> tupl
                 f"decoder; `--to toolkit` keeps it, `--to timm` and others hold its encoder."
             )
         state = whole(segmentor_state(published) if layout.name != "transformers" else state)
+        state = without_auxiliary(state, layout.name)
     elif kind == "encoder":
         state = {name: value for name, value in state.items() if name.startswith(("encoder.", "classifier.norm."))}
-    added = _last_norm(published, state) if layout.name == "transformers" and kind != "classifier" else {}
-    tensors, left = layout.to_theirs(state | added, kind)
+    added = _last_norm(published) if layout.name == "transformers" and kind != "classifier" else {}
+    tensors, left = layout.to_theirs(added | state, kind)
     if lost := [name for name in left if name.startswith(_CORE)]:
         raise ValueError(
             f"{published.source} must have no more than {layout.name} can hold, got {listed(lost, 3)}; write another "
             f"layout, `--to toolkit` holds all."
         )
-    if not any(name.startswith("encoder.layers.") for name in state):
-        raise ValueError(f"{published.source} holds nothing that {layout.name} has a place for; give a Swin.")
     return state, tensors, [*(name for name in published.state if name not in state), *left, *published.left_over]
 
 
-def _last_norm(published: PublishedWeights, state: State) -> State:
+def _last_norm(published: PublishedWeights) -> State:
     """The norm after the last stage, as it begins, for models of transformers that have one and do not use it."""
-    if "classifier.norm.weight" in state:
-        return {}
     about = published.describe()
     width = about.embed_dim * 2 ** (len(about.depths) - 1)
     dtype = published.state["encoder.patch_embed.proj.weight"].dtype
@@ -190,15 +193,6 @@ def _last_norm(published: PublishedWeights, state: State) -> State:
         "classifier.norm.weight": torch.ones(width, dtype=dtype),
         "classifier.norm.bias": torch.zeros(width, dtype=dtype),
     }
-
-
-def _windows(about: EncoderDescription, source: str) -> tuple[Size, ...]:
-    if about.windows is None:
-        raise ValueError(
-            f"the windows of {source} must be known to write it so, and nothing in its file or name tells them; give "
-            f"the file under the name that it was published by, such as swinv2_tiny_patch4_window8_256.pth."
-        )
-    return about.windows
 
 
 def _least_size(about: EncoderDescription) -> int:
@@ -220,49 +214,40 @@ def _container(to: Target, classes: ClassList | None) -> Callable[[State], Any]:
     return (lambda tensors: {"model": tensors}) if to == "microsoft" else lambda tensors: tensors
 
 
-def _facts_left(published: PublishedWeights, classes: ClassList | None, to: Target, path: Path) -> list[str]:
-    """What was known beside the weights and has no place in the file."""
-    left = []
-    if classes is not None and (to not in ("official", "mmseg") or path.suffix == SAFE):
-        left.append("names of the classes")
-    if own_section(published.facts).get("preprocessing"):
-        left.append("preprocessing")
-    return left
-
-
-def _other_function(published: PublishedWeights, to: Target) -> list[str]:
-    """In what the target's code computes something else than the model that the weights are of."""
-    model = own_section(published.facts).get("model")
-    encoder = model["init_args"].get("encoder") if isinstance(model, Mapping) else None
-    arguments = encoder["init_args"] if isinstance(encoder, Mapping) else {}
-    notes = []
-    if arguments.get("padded_keys") == "mask":
-        notes.append(f"the model keeps padding out of attention (padded_keys: mask), {to} does not")
-    if arguments.get("shift_covered") is False and published.version == 1 and to not in ("torchvision", "timm"):
-        notes.append(f"the model has no shift where a window covers the map (shift_covered: false), {to} has")
-    return notes
-
-
 def _to_toolkit(
     published: PublishedWeights, path: Path, classes: ClassList | None, image_size: int | None
 ) -> Conversion:
     notes = list(published.notes)
     not_held = list(published.left_over)
     if published.kind == "segmentor" and path.suffix == ".ckpt":
-        preprocessing, is_told = known_preprocessing(published, image_size)
+        preprocessing, told_by = known_preprocessing(published, image_size)
         checkpoint = own_checkpoint(published, classes, preprocessing)
-        if not is_told:
-            notes.append(f"preprocessing is the published one: {preprocessing.to_dict()}")
+        notes += [*other_function(published, "toolkit", published.kind), *told_by]
         weights = checkpoint.pop("state_dict")
         write_file(path, weights, lambda tensors: checkpoint | {"state_dict": tensors})
         not_held += [name for name in published.state if f"model.{name}" not in weights]
     else:
-        weights = published.state
-        not_held += _facts_left(published, classes, "toolkit", path)
-        write_file(path, weights, lambda tensors: tensors)
+        weights = segmentor_state(published) if published.kind == "segmentor" else published.state
+        not_held += [name for name in published.state if name not in weights]
+        not_held += facts_left(published, classes, "toolkit", path)
+        if path.suffix == ".ckpt":
+            notes.append(f"it has the weights of a {published.kind} alone: for --model.weights, not for --ckpt_path")
+        told = _told_windows(published)
+        metadata = {name: json.dumps(value) for name, value in told.items()}
+        write_file(path, weights, lambda tensors: {"state_dict": tensors, **told} if told else tensors, metadata)
     return Conversion(
         published.source, published.layout, path, "toolkit", published.kind, len(weights), tuple(not_held), tuple(notes)
     )
+
+
+def _told_windows(published: PublishedWeights) -> dict[str, Any]:
+    """The windows as they stand beside weights under our names, where they are known."""
+    about = None
+    with suppress(ValueError):
+        about = published.describe()
+    if about is None or about.windows is None:
+        return {}
+    return {SWIN: window_facts(about.windows, about.pretrained_windows or [None] * len(about.windows))}
 
 
 def _grouped(names: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 from torch import Tensor
@@ -12,6 +13,7 @@ from src.layers.size import Size
 from src.weights.layouts.layout import State
 
 _TABLE = "attn.position_bias.relative_position_bias_table"
+_DIGITS = 17
 
 
 @dataclass(frozen=True)
@@ -46,22 +48,31 @@ class EncoderDescription:
     pretrained_windows: tuple[Size | None, ...] | None
 
     @property
+    def known_windows(self) -> tuple[Size, ...]:
+        """The windows.
+
+        Raises:
+            ValueError: nothing tells them.
+        """
+        if self.windows is None:
+            raise ValueError(
+                "the window of this Swin V2 must be known, and nothing in its file or name tells it; give the file "
+                "under the name that it was published by, such as swinv2_tiny_patch4_window8_256.pth."
+            )
+        return self.windows
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Class path and arguments of the encoder, in plain types.
 
         Raises:
             ValueError: nothing tells the windows.
         """
-        if self.windows is None:
-            raise ValueError(
-                "the window of this Swin V2 must be known to build it, and nothing in its file or name tells it; give "
-                "the file under the name it was published by, such as swinv2_tiny_patch4_window8_256.pth."
-            )
         arguments: dict[str, Any] = {
             "embed_dim": self.embed_dim,
             "depths": list(self.depths),
             "num_heads": list(self.num_heads),
-            "window_size": _shortest(self.windows),
+            "window_size": _shortest(self.known_windows),
             "patch_size": self.patch_size,
             "in_channels": self.in_channels,
             "mlp_ratio": self.mlp_ratio,
@@ -143,7 +154,7 @@ def _described(
         num_heads=tuple(num_heads),
         patch_size=stem.shape[-1],
         in_channels=stem.shape[1],
-        mlp_ratio=state[f"{first[0]}mlp.fc1.weight"].shape[0] / stem.shape[0],
+        mlp_ratio=_ratio([state[f"{name}mlp.fc1.weight"].shape for name in first]),
         qkv_bias=f"{first[0]}{bias}" in state,
         absolute_pos_embed=None if embed is None else (embed.shape[2], embed.shape[3]),
         windows=None if windows is None else tuple(windows),
@@ -171,7 +182,8 @@ def described_heads(state: State) -> HeadsDescription | None:
     if not {"decoder.conv_seg.weight", "decoder.bottleneck.conv.weight"} <= state.keys():
         return None
     num_classes, channels = state["decoder.conv_seg.weight"].shape[:2]
-    auxiliary = state.get("auxiliary.convs.0.conv.weight")
+    scored = state.get("auxiliary.conv_seg.weight")
+    auxiliary = state.get("auxiliary.convs.0.conv.weight", scored)  # a head may have no convolution
     norms = [name for name in state if re.fullmatch(r"encoder\.norm\d+\.weight", name)]
     widths = [state[name].numel() for name in sorted(norms)]
     level = 2 if auxiliary is None or auxiliary.shape[1] not in widths else widths.index(auxiliary.shape[1])
@@ -179,10 +191,20 @@ def described_heads(state: State) -> HeadsDescription | None:
         num_classes=num_classes,
         channels=channels,
         num_pools=sum(bool(re.fullmatch(r"decoder\.psp_modules\.\d+\.1\.conv\.weight", name)) for name in state),
-        auxiliary_channels=None if auxiliary is None else auxiliary.shape[0],
+        auxiliary_channels=None if scored is None else scored.shape[1],
         auxiliary_convs=sum(bool(re.fullmatch(r"auxiliary\.convs\.\d+\.conv\.weight", name)) for name in state),
         auxiliary_level=level,
     )
+
+
+def _ratio(shapes: Sequence[Sequence[int]]) -> float:
+    """The shortest decimal by which the channels of every stage become those of its MLP, which are rounded down."""
+    least, stage = max((Fraction(hidden, dim), (hidden, dim)) for hidden, dim in shapes)
+    for digits in range(_DIGITS):
+        ratio = math.ceil(least * 10**digits) / 10**digits
+        if all(int(ratio * dim) == hidden for hidden, dim in shapes):
+            return ratio
+    return stage[0] / stage[1]
 
 
 def _square(rows: int) -> Size:

@@ -1,11 +1,10 @@
-"""The ``config.json`` and ``preprocessor_config.json`` that transformers reads beside weights."""
+"""The ``config.json`` that transformers reads beside weights."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from src.classes import ClassList
 from src.layers.size import Size
-from src.preprocessing import Preprocessing
 from src.weights.described import EncoderDescription, described_heads
 from src.weights.layouts.layout import Kind
 from src.weights.published import PublishedWeights
@@ -17,7 +16,6 @@ _MODELS = {
     ("segmentor", 1): "UperNetForSemanticSegmentation",
     ("encoder", 2): "Swinv2Model",
 }
-_SCALE = 255
 
 
 def hub_config(published: PublishedWeights, kind: Kind, classes: ClassList | None, image_size: int) -> dict[str, Any]:
@@ -45,18 +43,12 @@ def hub_config(published: PublishedWeights, kind: Kind, classes: ClassList | Non
 
 
 def _swin(about: EncoderDescription, image_size: int) -> dict[str, Any]:
-    if about.windows is None:
-        raise ValueError(
-            "the window of this Swin V2 must be known, and nothing in its file or name tells it; give the file under "
-            "the name that it was published by."
-        )
-    window = _window(about.windows[0])
     config: dict[str, Any] = {
         "model_type": "swin",
         "embed_dim": about.embed_dim,
         "depths": list(about.depths),
         "num_heads": list(about.num_heads),
-        "window_size": window,
+        "window_size": _window(about.known_windows[0]),
         "patch_size": about.patch_size,
         "num_channels": about.in_channels,
         "mlp_ratio": about.mlp_ratio,
@@ -65,20 +57,10 @@ def _swin(about: EncoderDescription, image_size: int) -> dict[str, Any]:
         "image_size": image_size,
         "hidden_size": about.embed_dim * 2 ** (len(about.depths) - 1),
     }
-    windows = [_window(size) for size in about.windows]
     if about.absolute_pos_embed is not None:
         config["image_size"] = [about.patch_size * tokens for tokens in about.absolute_pos_embed]
     if about.version == 2:
         config |= {"model_type": "swinv2", "pretrained_window_sizes": _pretrained(about)}
-        tokens = [max(1, image_size // about.patch_size // 2**stage) for stage in range(len(windows))]
-        built = [min(window, each) for each in tokens]
-        if built != windows:
-            raise ValueError(
-                f"--image-size must be one at which transformers builds the windows {windows}, got {image_size}, which "
-                f"gives {built}; leave it out."
-            )
-    elif len(set(windows)) > 1:
-        raise ValueError(f"the stages must share one window in transformers, got {windows}; write another layout.")
     return config
 
 
@@ -112,7 +94,7 @@ def _upernet(published: PublishedWeights, swin: Mapping[str, Any], classes: Clas
         "use_auxiliary_head": heads.auxiliary_channels is not None,
         "auxiliary_in_channels": about.embed_dim * 2**heads.auxiliary_level,
         "auxiliary_channels": heads.auxiliary_channels or 256,
-        "auxiliary_num_convs": heads.auxiliary_convs or 1,
+        "auxiliary_num_convs": 1 if heads.auxiliary_channels is None else heads.auxiliary_convs,
         "auxiliary_concat_input": False,
         **_labels(classes, heads.num_classes),
     }
@@ -123,24 +105,4 @@ def _labels(classes: ClassList | None, count: int) -> dict[str, Any]:
     return {
         "id2label": {str(place): name for place, name in enumerate(names)},
         "label2id": {name: place for place, name in enumerate(names)},
-    }
-
-
-def processor_config(preprocessing: Preprocessing, kind: Kind, image_size: int) -> dict[str, Any]:
-    """The ``preprocessor_config.json``: transformers brings every image to one square size first.
-
-    Args:
-        preprocessing: how images become inputs; its keep-ratio resize has no place there.
-        kind: what the weights are of.
-        image_size: height and width of the square, in pixels.
-    """
-    return {
-        "image_processor_type": "SegformerImageProcessor" if kind == "segmentor" else "ViTImageProcessor",
-        "do_resize": True,
-        "size": {"height": image_size, "width": image_size},
-        "do_rescale": True,
-        "rescale_factor": 1 / _SCALE,
-        "do_normalize": True,
-        "image_mean": [value / _SCALE for value in preprocessing.mean],
-        "image_std": [value / _SCALE for value in preprocessing.std],
     }

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 NAMED_FILE = Path(__file__).with_name("named_weights.csv")
 
-_WHOLE = ("image_size", "window", "version", "classes")
+_WHOLE = ("image_size", "window")
 
 
 @dataclass(frozen=True)
@@ -19,16 +19,11 @@ class NamedWeights:
         name: the name.
         source: what ``load_weights`` takes, an address or ``hf:owner/name``.
         layout: the layout of the names in the file.
-        version: 1 or 2, the version of Swin.
-        size: ``tiny``, ``small``, ``base`` or ``large``.
         window: height and width of a window, in tokens, where the map is not smaller.
-        pretrained_windows: windows of each stage for which the bias of version 2 was trained first, in tokens.
         image_size: height and width of the images in training, in pixels.
         trained_on: the data sets, in the order of training.
-        classes: number of classes of the file's classifier.
         metric: ``top1``, accuracy on ImageNet-1K, or ``miou``, mean IoU on ADE20K at a single scale.
         score: the published score, in percent.
-        sha256: the SHA-256 of the file in hexadecimal, or how it begins.
         licence: the licence of the weights.
         seen: where all this is published.
     """
@@ -36,16 +31,11 @@ class NamedWeights:
     name: str
     source: str
     layout: str
-    version: int
-    size: str
     window: int | None
-    pretrained_windows: tuple[int, ...]
     image_size: int | None
     trained_on: tuple[str, ...]
-    classes: int | None
     metric: str
     score: float | None
-    sha256: str
     licence: str
     seen: str
 
@@ -54,7 +44,6 @@ def _read(line: Mapping[str, str]) -> NamedWeights:
     values: dict[str, object] = dict(line)
     values |= {key: int(line[key]) if line[key] else None for key in _WHOLE}
     values["score"] = float(line["score"]) if line["score"] else None
-    values["pretrained_windows"] = tuple(map(int, line["pretrained_windows"].split()))
     values["trained_on"] = tuple(line["trained_on"].split())
     return NamedWeights(**values)  # type: ignore[arg-type]
 

@@ -5,6 +5,7 @@ reads tensors and plain values out of all of them, whatever else they hold.
 """
 
 import io
+import stat
 import struct
 import zipfile
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO
 
 import torch
 
+from src.download.cached_address import is_kept
 from src.weights.plain_tree import plain_tree
 from src.weights.stored import ForeignError, Storage
 from src.weights.unpickler import Unpickler
@@ -59,9 +61,11 @@ def check_file(path: str | Path) -> None:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is a folder, may not be read, is empty, or is plainly something else.
+        ValueError: it is a folder or a device, may not be read, is empty, or is plainly something else.
     """
     try:
+        if not stat.S_ISREG(mode := Path(path).stat().st_mode) and not stat.S_ISDIR(mode):
+            raise ValueError("a device or a pipe")  # reading one may never end
         with Path(path).open("rb") as file:
             head = file.read(512)
     except FileNotFoundError as error:
@@ -92,7 +96,8 @@ def unreadable(path: str | Path, reason: str) -> ValueError:
         path: the file.
         reason: why, as a sentence without an end.
     """
-    return ValueError(f"{path} cannot be read as weights: {reason}; copy it again or give another one.")
+    remedy = "remove it and start again, or give another one" if is_kept(path) else "copy it again or give another one"
+    return ValueError(f"{path} cannot be read as weights: {reason}; {remedy}.")
 
 
 def _of_archive(file: BinaryIO, path: Path) -> Any:

@@ -1,6 +1,6 @@
 """From what a pickle became while it was read to tensors and plain values alone."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class _Reader:
         self._memory = memory
         self._storages: dict[str, torch.UntypedStorage] = {}
         self._tensors: dict[int, torch.Tensor] = {}
+        self._arrays: dict[int, Any] = {}
         self._count = 0
 
     def read(self, value: Any, depth: int) -> Any:
@@ -45,17 +46,16 @@ class _Reader:
         if isinstance(value, StoredTensor):
             return self._tensor(value)
         if isinstance(value, StoredArray):
-            return _of_numpy(value.array)
+            if id(value) not in self._arrays:
+                self._arrays[id(value)] = _of_numpy(value.array)
+            return self._arrays[id(value)]
         if isinstance(value, dict):
-            pairs = ((self.read(key, depth + 1), self.read(item, depth + 1)) for key, item in value.items())
-            return {key: item for key, item in pairs if key is not _GONE and item is not _GONE and _is_key(key)}
-        if isinstance(value, list | tuple | set | frozenset):
-            kind = set if isinstance(value, frozenset) else type(value)
-            return kind(self._members(value, depth))
-        return bytes(value) if isinstance(value, bytearray) else _GONE
-
-    def _members(self, values: Iterable[Any], depth: int) -> list[Any]:
-        return [item for item in (self.read(value, depth + 1) for value in values) if item is not _GONE]
+            pairs = ((key, self.read(item, depth + 1)) for key, item in value.items())
+            return {key: item for key, item in pairs if item is not _GONE}
+        if isinstance(value, list | tuple | set):
+            items = (self.read(item, depth + 1) for item in value)
+            return type(value)(item for item in items if item is not _GONE)
+        return _GONE
 
     def _tensor(self, stored: StoredTensor) -> torch.Tensor:
         if id(stored) not in self._tensors:
@@ -72,16 +72,12 @@ class _Reader:
         return self._tensors[id(stored)]
 
 
-def _is_key(key: Any) -> bool:
-    return type(key) in _PLAIN or (type(key) is tuple and all(map(_is_key, key)))
-
-
 def _of_numpy(array: np.ndarray | None) -> Any:
     """A tensor, or texts in lists; nothing of what torch has no dtype for."""
     if array is None:
         return _GONE
     if array.dtype.kind == "U":
-        return array.tolist()
+        return array.tolist() if array.size else []
     try:
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=True))
     except TypeError:

@@ -7,13 +7,14 @@ import torch
 
 from src.classes import ClassList
 from src.models import Segmenter
-from src.models.rebuilding import built, take_weights
+from src.models.rebuilding import built, no_larger_than, take_weights
 from src.models.section import SECTION, checkpoint_section
 from src.models.settings import Settings
 from src.preprocessing import Preprocessing
 from src.weights.described import described_heads
 from src.weights.layouts.layout import State
 from src.weights.own import own_section
+from src.weights.processor import told_preprocessing
 from src.weights.published import PublishedWeights
 
 PUBLISHED_POOLS = (1, 2, 3, 6)
@@ -64,8 +65,8 @@ def segmenter_settings(published: PublishedWeights) -> Settings:
     return {"class_path": "src.models.segmenter.Segmenter", "init_args": parts}
 
 
-def known_preprocessing(published: PublishedWeights, image_size: int | None = None) -> tuple[Preprocessing, bool]:
-    """How images become inputs, and whether the weights say so themselves; else it is the published way.
+def known_preprocessing(published: PublishedWeights, image_size: int | None = None) -> tuple[Preprocessing, list[str]]:
+    """How images become inputs, as the weights or a file beside them say, else the published way; and notes on it.
 
     Args:
         published: the weights.
@@ -76,7 +77,9 @@ def known_preprocessing(published: PublishedWeights, image_size: int | None = No
         ValueError: they take other images than RGB and do not say how.
     """
     if told := own_section(published.facts).get("preprocessing"):
-        return Preprocessing.from_dict(told), True
+        return Preprocessing.from_dict(told), []
+    if published.layout == "transformers" and (found := told_preprocessing(published.path)):
+        return found[0], [found[1]]
     channels = published.state["encoder.patch_embed.proj.weight"].shape[1]
     if channels != len(Preprocessing().mean):
         raise ValueError(
@@ -84,13 +87,14 @@ def known_preprocessing(published: PublishedWeights, image_size: int | None = No
             f"tells; write a `.pth` or `.safetensors`, and load it into a model of your own with --model.weights."
         )
     size = image_size or SEGMENTOR_SIZE
-    return Preprocessing(resize=(4 * size, size)), False
+    taken = Preprocessing(resize=(4 * size, size))
+    return taken, [f"nothing tells the preprocessing; ADE20K's published one was taken: {taken.to_dict()}"]
 
 
 def own_checkpoint(
     published: PublishedWeights, classes: ClassList | None, preprocessing: Preprocessing
 ) -> dict[str, Any]:
-    """A checkpoint of this toolkit that can be scored and asked, but not trained on from where it stopped.
+    """A checkpoint of this toolkit for validation and prediction; it has no state of a training to go on from.
 
     Args:
         published: the weights of a segmentor.
@@ -108,7 +112,8 @@ def own_checkpoint(
             f"the {count} classes of {published.source} must be named, and its file does not; give "
             f"--classes a text file with one class a line, or `ade20k` where they are its 150."
         )
-    model = built(settings, Segmenter, published.source)
+    with no_larger_than(published.state):
+        model = built(settings, Segmenter, published.source)
     weights = whole(segmentor_state(published))
     take_weights(model, weights, published.source)
     section = checkpoint_section(model, classes, preprocessing)

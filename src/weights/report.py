@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from src.wording import listed
 
+_IN_WORDS = {"classifier.norm": "the norm behind the last stage", "classifier.head": "the image classifier"}
 _SHOWN = 4
 _WIDTH = 12
 
@@ -67,7 +68,7 @@ class WeightsReport:
             _row("layout", self.layout),
             _row("loaded", f"{_by_part(self.loaded, self.promised)} ({self.coverage:.0%} of what the layout promises)"),
         ]
-        whats = Counter(adaptation.what for adaptation in self.adapted)
+        whats = Counter(what for what, _ in {(one.what, one.name.rpartition(".")[0]): None for one in self.adapted})
         lines += [_row("adapted", f"{what}{f', {count} times' if count > 1 else ''}") for what, count in whats.items()]
         if self.new or self.new_classes:
             lines.append(_row("new", "; ".join([*_new_classes(self.new_classes), *_grouped(self.new)])))
@@ -95,6 +96,6 @@ def _grouped(names: Iterable[str]) -> list[str]:
     groups: Counter[str] = Counter()
     for name in names:
         stem = re.sub(r"\.(weight|bias|running_mean|running_var|num_batches_tracked)$", "", name)
-        groups[re.sub(r"\d+(?=\.|$)", "*", stem)] += 1
+        groups[_IN_WORDS.get(stem) or re.sub(r"\d+(?=\.|$)", "*", stem)] += 1
     shown = [f"{name} ({count})" if count > 1 else name for name, count in groups.most_common()]
     return [*shown[:_SHOWN], f"{len(shown) - _SHOWN} more kinds"] if len(shown) > _SHOWN else shown

@@ -1,5 +1,6 @@
 """What the objects of a pickle become while it is read: records of tensors and arrays, and things that do nothing."""
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 
 _NUMBERS_AND_TEXTS = re.compile(r"[biufSU]\d{1,4}")
+_MOST_AXES = 16
 
 
 class ForeignError(ValueError):
@@ -19,24 +21,12 @@ class Inert:
 
     __slots__ = ()
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "Inert":
-        """An object, whatever it is made of."""
-        return super().__new__(cls)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> "Inert":
+    def __call__(self, *args: Any) -> "Inert":
         """What came of calling it."""
         return self
 
-    def __setitem__(self, key: Any, value: Any) -> None: ...
 
-    @staticmethod
-    def __setstate__(*state: Any) -> None:
-        """Takes what it is told."""
-
-    append = extend = add = __setstate__
-
-
-class Storage(Inert):
+class Storage:
     """Memory that tensors lie in.
 
     Args:
@@ -52,7 +42,7 @@ class Storage(Inert):
         self.key, self.dtype, self.count, self.start = key, dtype, count, start
 
 
-class StoredTensor(Inert):
+class StoredTensor:
     """A tensor whose memory has not been read yet.
 
     Args:
@@ -66,18 +56,18 @@ class StoredTensor(Inert):
     __slots__ = ("dtype", "offset", "size", "storage", "stride")
 
     def __init__(self, storage: Any, offset: Any, size: Any, stride: Any, dtype: torch.dtype | None = None) -> None:
-        if not isinstance(storage, Storage) or not all(map(is_count, (offset, *size, *stride))):
+        if not isinstance(storage, Storage) or not (is_count(offset) and _is_shape(size) and _is_shape(stride)):
             raise ForeignError("it is damaged")
-        self.storage, self.offset, self.size, self.stride = storage, offset, tuple(size), tuple(stride)
+        self.storage, self.offset, self.size, self.stride = storage, offset, size, stride
         self.dtype = dtype or storage.dtype
         count = storage.count * storage.dtype.itemsize // self.dtype.itemsize
         last = offset + sum((length - 1) * step for length, step in zip(self.size, self.stride, strict=True))
-        elements = int(np.prod(np.array(self.size, dtype=object)))
+        elements = math.prod(self.size)
         if elements and (last >= count or elements > max(count, 1 << 20)):
             raise ForeignError("it is damaged: a tensor reaches beyond its memory")
 
 
-class StoredArray(Inert):
+class StoredArray:
     """An array of numpy, empty until it is told its state.
 
     Args:
@@ -89,12 +79,17 @@ class StoredArray(Inert):
     def __init__(self, *args: Any) -> None:
         self.array: np.ndarray | None = None
 
-    def __setstate__(self, state: Any) -> None:  # type: ignore[override]
+    def tell(self, state: Any) -> None:
+        """Takes its state.
+
+        Args:
+            state: a version, shape, dtype, whether columns come one after another, and bytes.
+        """
         _, shape, dtype, in_columns, content = state
         self.array = _array(content, dtype, shape, "F" if in_columns else "C")
 
 
-class StoredDtype(Inert):
+class StoredDtype:
     """A dtype of numpy.
 
     Args:
@@ -107,7 +102,12 @@ class StoredDtype(Inert):
     def __init__(self, code: Any, *args: Any) -> None:
         self.code, self.order = code, "="
 
-    def __setstate__(self, state: Any) -> None:  # type: ignore[override]
+    def tell(self, state: Any) -> None:
+        """Takes its state.
+
+        Args:
+            state: a version, the order of bytes, and more that is not looked at.
+        """
         self.order = state[1]
 
     def known(self) -> np.dtype | None:
@@ -117,17 +117,7 @@ class StoredDtype(Inert):
         return np.dtype(self.order + self.code) if _NUMBERS_AND_TEXTS.fullmatch(self.code) else None
 
 
-class Entries(dict):
-    """A dictionary that takes no attributes."""
-
-    __slots__ = ()
-
-    @staticmethod
-    def __setstate__(*state: Any) -> None:
-        """Takes what it is told."""
-
-
-class Known(Inert):
+class Known:
     """Stands for a function or class whose work is done here.
 
     Args:
@@ -139,19 +129,19 @@ class Known(Inert):
     def __init__(self, make: Callable[..., Any]) -> None:
         self._make = make
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:
         """What the real thing would give."""
-        return self._make(*args, **kwargs)
+        return self._make(*args)
 
 
 def _array(content: Any, dtype: Any, shape: Any, order: Any = "C") -> np.ndarray | None:
     content = content.encode("latin1") if isinstance(content, str) else content
     known = dtype.known() if isinstance(dtype, StoredDtype) else None
-    if known is None or not isinstance(content, bytes | bytearray) or not known.itemsize:
+    if known is None or not isinstance(content, bytes) or not known.itemsize:
         return None
-    if order not in ("C", "F") or not all(map(is_count, shape)):
+    if order not in ("C", "F") or not _is_shape(shape):
         raise ForeignError("it is damaged")
-    return np.frombuffer(bytes(content), known).reshape(tuple(shape), order=order)
+    return np.frombuffer(content, known).reshape(shape, order=order)
 
 
 def scalar(dtype: Any, content: Any = b"") -> Any:
@@ -180,5 +170,9 @@ def array_of_bytes(buffer: Any, dtype: Any, shape: Any, order: Any = "C") -> Sto
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value is a whole number from 0 up."""
-    return type(value) is int and value >= 0
+    """Whether a value is a whole number from 0 up that fits into 64 bits."""
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) <= _MOST_AXES and all(map(is_count, value))

@@ -1,65 +1,24 @@
 """Reading pickles of ``torch.save`` without running anything that is in them.
 
-What a pickle calls by name is never imported: each name that is known here stands for a few lines of this file, names
-of harmless carriers for an object that takes every treatment and does nothing, and any other name ends the reading. So
-nothing that a pickle can get hold of is real but numbers, texts and containers.
+Each code of a pickle is carried out here, on lists, dictionaries, texts and numbers alone. What it calls by name is
+never imported: see ``standing_for``. Nothing is hashed but texts and numbers, and what is copied again and again is
+counted, so a file takes no more memory and time than its size asks for.
 """
 
-import pickle
 import pickletools
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, BinaryIO
 
 import torch
 
-from src.download.address import printable
-from src.weights.stored import (
-    Entries,
-    ForeignError,
-    Inert,
-    Known,
-    Storage,
-    StoredArray,
-    StoredDtype,
-    StoredTensor,
-    array_of_bytes,
-    is_count,
-    scalar,
-)
+from src.weights.pickle_names import entries, is_key, members, standing_for
+from src.weights.stored import ForeignError, Inert, Known, Storage, StoredArray, StoredDtype, StoredTensor, is_count
 
-_STORAGES = {
-    "DoubleStorage": torch.float64,
-    "FloatStorage": torch.float32,
-    "HalfStorage": torch.float16,
-    "BFloat16Storage": torch.bfloat16,
-    "LongStorage": torch.int64,
-    "IntStorage": torch.int32,
-    "ShortStorage": torch.int16,
-    "CharStorage": torch.int8,
-    "ByteStorage": torch.uint8,
-    "BoolStorage": torch.bool,
-    "UntypedStorage": torch.uint8,
-}
-_DTYPES_BY_NAME = {str(dtype).removeprefix("torch."): dtype for dtype in _STORAGES.values()} | {
-    name: getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64")
-}
-_OLD_MODULES = {"__builtin__": "builtins", "copy_reg": "copyreg", "numpy._core": "numpy.core"}
-_CARRIERS = re.compile(
-    r"(mmengine|mmcv|mmseg|mmdet|mmcls|mmpretrain|omegaconf|yacs|easydict|addict|fvcore|ml_collections"
-    r"|lightning|lightning_fabric|pytorch_lightning|detectron2\.config|typing|pathlib|datetime|argparse|numpy\.random)\..+"
-    r"|builtins\.(getattr|object|type|slice|range|xrange|complex|int|long|float|bool|str|unicode|bytes|NoneType)"
-    r"|types\.SimpleNamespace|collections\.deque|torch\.(device|layout|memory_format|strided)"
-)
-_SPECIAL = re.compile(
-    r"torch\._utils\._rebuild_\w+|torch(\.storage)?\.Q\w+Storage|torch(\.storage)?\.Complex\w+Storage"
-)
-_WHOLE_MODEL = re.compile(r"torch\.nn\.modules\..+|torch\.nn\.parallel\..+")
-_EXTENSIONS = ("EXT1", "EXT2", "EXT4")
-_MEMORY = ("PUT", "BINPUT", "LONG_BINPUT")
+_FREE = 16 << 20
+_BYTES_OF_A_PLACE = 8
 
 
-class Unpickler(pickle.Unpickler):
+class Unpickler:
     """Reads one pickle.
 
     Args:
@@ -68,47 +27,122 @@ class Unpickler(pickle.Unpickler):
     """
 
     def __init__(self, file: BinaryIO, storages: dict[str, Storage]) -> None:
-        _check_codes(file)
-        super().__init__(file, encoding="latin1")  # the bytes of numpy's numbers in files of Python 2
-        self._storages = storages
+        self._file, self._storages = file, storages
+        self._start = file.tell()
+        self._copied = 0
+        self._stack: list[Any] = []
+        self._marks: list[int] = []
+        self._memo: dict[int, Any] = {}
 
-    def find_class(self, module: str, name: str) -> Any:
-        """What stands for a name.
-
-        Args:
-            module: its module, which is not imported.
-            name: its name there.
+    def load(self) -> Any:
+        """What the pickle holds; the file stands behind it then.
 
         Raises:
-            ForeignError: the name is not known.
+            ForeignError: it is damaged, or holds what is not known.
         """
-        for old, new in _OLD_MODULES.items():
-            module = new + module.removeprefix(old) if module == old or module.startswith(f"{old}.") else module
-        whole = f"{module}.{name}"
-        if whole in _KNOWN:
-            return Known(_KNOWN[whole])
-        if module in ("torch", "torch.storage", "torch.cuda") and name in _STORAGES:
-            return _STORAGES[name]
-        if module == "torch" and name in _DTYPES_BY_NAME:
-            return _DTYPES_BY_NAME[name]
-        if _CARRIERS.fullmatch(whole):
-            return Inert
-        raise ForeignError(_refusal(printable(whole)[:200]))
+        for code, argument, _ in pickletools.genops(self._file):
+            if code.name in _VALUES:
+                self._stack.append(bytes(argument) if isinstance(argument, bytearray) else argument)
+            elif code.name in _STEPS:
+                _STEPS[code.name](self, argument)
+            elif code.name not in _WITHOUT_EFFECT:
+                raise ForeignError("it is damaged, or refers to what lies outside it")
+        return self._stack.pop()
 
-    def persistent_load(self, pid: Any) -> Storage:
-        """The memory that a pickle names.
+    def _taken(self, count: int) -> list[Any]:
+        """The last values, taken from the stack."""
+        if not 0 <= count <= len(self._stack):
+            raise ForeignError("it is damaged")
+        taken = self._stack[len(self._stack) - count :]
+        del self._stack[len(self._stack) - count :]
+        return taken
 
-        Args:
-            pid: the word for memory, its type, its key, its device, how many elements it has, and in old files which
-                part is meant.
+    def _since_mark(self) -> list[Any]:
+        return self._taken(len(self._stack) - self._marks.pop())
 
-        Raises:
-            ForeignError: it names anything else.
+    def _mark(self, argument: Any) -> None:
+        self._marks.append(len(self._stack))
+
+    def _drop(self, argument: Any) -> None:
+        if self._marks and self._marks[-1] == len(self._stack):
+            self._marks.pop()
+        else:
+            self._stack.pop()
+
+    def _put(self, argument: Any) -> None:
+        self._memo[len(self._memo) if argument is None else argument] = self._stack[-1]
+
+    def _get(self, argument: Any) -> None:
+        self._stack.append(self._memo[argument])
+
+    def _make(self, kind: Callable[[list[Any]], Any], values: list[Any]) -> None:
+        self._stack.append(kind(values))
+
+    def _append(self, values: list[Any]) -> None:
+        if type(target := self._target()) is list:
+            target.extend(values)
+
+    def _set(self, values: list[Any]) -> None:
+        if type(target := self._target()) is dict:
+            target.update(entries(_pairs(values)))
+
+    def _add(self, values: list[Any]) -> None:
+        if type(target := self._target()) is set:
+            target.update(members(values))
+
+    def _build(self, argument: Any) -> None:
+        state = self._stack.pop()
+        target = self._target()
+        if isinstance(target, StoredArray | StoredDtype):
+            self._charge(state)
+            target.tell(state)
+
+    def _target(self) -> Any:
+        """What is filled: a container, or an object that takes no trace."""
+        target = self._stack[-1]
+        if not isinstance(target, list | dict | set | Inert | StoredArray | StoredDtype | StoredTensor):
+            raise ForeignError("it is damaged")
+        return target
+
+    def _name(self, argument: str | None) -> Any:
+        """What stands for the name in an argument, or else for the one on the stack."""
+        module, name = self._taken(2) if argument is None else argument.split(" ", 1)
+        if not isinstance(module, str) or not isinstance(name, str):
+            raise ForeignError("it is damaged")
+        return standing_for(module, name)
+
+    def _object(self, argument: Any) -> None:
+        what, *args = self._since_mark()
+        self._call(what, args)
+
+    def _call(self, what: Any, args: Sequence[Any]) -> None:
+        if not isinstance(args, tuple | list) or not isinstance(what, Known | Inert):
+            raise ForeignError("it is damaged")
+        self._charge(args)
+        self._stack.append(what(*args))
+
+    def _charge(self, values: Sequence[Any]) -> None:
+        """Counts what is about to be copied: in all not much more than the pickle has bytes."""
+        self._count(values)
+        for value in values:
+            self._count(value)
+
+    def _count(self, value: Any) -> None:
+        if isinstance(value, str | bytes):
+            self._copied += len(value)
+        elif isinstance(value, list | tuple | dict | set):
+            self._copied += _BYTES_OF_A_PLACE * len(value)
+        if self._copied > _FREE + self._file.tell() - self._start:
+            raise ForeignError("it asks for more memory than it fills")
+
+    def _memory(self, pid: Any) -> Storage:
+        """The memory that a pickle names: a word, its type, its key, its device, how many elements it has, and in old
+        files which part is meant.
         """
         if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] not in ("storage", b"storage"):
             raise ForeignError("it is damaged, or refers to what lies outside it")
         kind, key, _, count = pid[1:5]
-        if not isinstance(kind, torch.dtype) or not is_count(count):
+        if not isinstance(kind, torch.dtype) or not is_count(count) or type(key) not in (str, int) or not is_key(key):
             raise ForeignError("it is damaged")
         storage = self._storages.setdefault(str(key), Storage(str(key), kind, count))
         if (storage.dtype, storage.count) != (kind, count):
@@ -122,89 +156,55 @@ class Unpickler(pickle.Unpickler):
         return Storage(storage.key, storage.dtype, length, start)
 
 
-def _check_codes(file: BinaryIO) -> None:
-    """Looks through a pickle before it is read: every code whole, no extension, no memory taken for nothing."""
-    start = file.tell()
-    for number, (code, argument, _) in enumerate(pickletools.genops(file)):
-        if code.name in _EXTENSIONS:
-            raise ForeignError(f"it holds an object of extension {argument}, and nothing that could run code is loaded")
-        if code.name in _MEMORY and int(argument or 0) > number:
-            raise ForeignError("it is damaged")
-    file.seek(start)
+def _pairs(values: list[Any]) -> Iterable[tuple[Any, Any]]:
+    return zip(values[::2], values[1::2], strict=True)
 
 
-def _refusal(whole: str) -> str:
-    if _WHOLE_MODEL.fullmatch(whole):
-        return f"it holds a whole model ({whole}), not its weights alone; save model.state_dict() in its place"
-    if _SPECIAL.fullmatch(whole):
-        return f"it holds a tensor of a kind that is not read ({whole}: sparse, quantised, complex or of a class)"
-    return f"it holds an object of {whole}, and nothing that could run code is loaded"
+def _refused(reader: Unpickler, argument: Any) -> None:
+    raise ForeignError(f"it holds an object of extension {argument}, and nothing that could run code is loaded")
 
 
-def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> StoredTensor:
-    if len(rest) > 2 and rest[2]:
-        raise ForeignError("it holds a tensor of a kind that is not read (with marks of a complex one)")
-    return StoredTensor(storage, offset, size, stride)
-
-
-def _tensor_of_bytes(
-    storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, *rest: Any
-) -> StoredTensor:
-    if not isinstance(dtype, torch.dtype):
-        raise ForeignError("it is damaged")
-    return StoredTensor(storage, offset, size, stride, dtype)
-
-
-def _tensor_with_attributes(make: Any, kind: Any, args: Any, *rest: Any) -> StoredTensor:
-    tensor = make(*args) if isinstance(make, Known) else None
-    if not isinstance(tensor, StoredTensor):
-        raise ForeignError("it holds a tensor of a kind that is not read")
-    return tensor
-
-
-def _first(value: Any = None, *rest: Any) -> Any:
-    return value
-
-
-def _encoded(text: Any, coding: Any = "latin1") -> bytes:
-    if not isinstance(text, str) or coding not in ("latin1", "latin-1"):
-        raise ForeignError("it is damaged")
-    return text.encode("latin1")
-
-
-def _bytes(content: Any = b"", coding: Any = "latin1") -> bytes:
-    return bytes(content) if isinstance(content, bytes | bytearray | list) else _encoded(content, coding)
-
-
-def _entries(*args: Mapping | Iterable) -> Entries:
-    return Entries(*args)
-
-
-_KNOWN: dict[str, Callable[..., Any]] = {
-    "torch._utils._rebuild_tensor": _tensor,
-    "torch._utils._rebuild_tensor_v2": _tensor,
-    "torch._utils._rebuild_tensor_v3": _tensor_of_bytes,
-    "torch._utils._rebuild_parameter": _first,
-    "torch._utils._rebuild_parameter_with_state": _first,
-    "torch._tensor._rebuild_from_type_v2": _tensor_with_attributes,
-    "torch.nn.parameter.Parameter": _first,
-    "torch.Tensor": Inert,
-    "torch._tensor.Tensor": Inert,
-    "torch.Size": tuple,
-    "collections.OrderedDict": _entries,
-    "collections.Counter": _entries,
-    "collections.defaultdict": lambda *args: Entries(),
-    "builtins.dict": _entries,
-    "builtins.list": list,
-    "builtins.tuple": tuple,
-    "builtins.set": set,
-    "builtins.frozenset": frozenset,
-    "builtins.bytearray": _bytes,
-    "_codecs.encode": _encoded,
-    "copyreg._reconstructor": Inert,
-    "numpy.dtype": StoredDtype,
-    "numpy.ndarray": StoredArray,
-    "numpy.core.multiarray._reconstruct": StoredArray,
-    "numpy.core.multiarray.scalar": scalar,
-    "numpy.core.numeric._frombuffer": array_of_bytes,
+_VALUES = frozenset(
+    (
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
+        *("SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    )
+)
+_WITHOUT_EFFECT = frozenset(("PROTO", "FRAME", "STOP"))
+_STEPS: dict[str, Callable[[Unpickler, Any], None]] = {
+    "MARK": Unpickler._mark,
+    "POP": Unpickler._drop,
+    "POP_MARK": lambda reader, _: reader._since_mark().clear(),
+    "DUP": lambda reader, _: reader._stack.append(reader._stack[-1]),
+    "NONE": lambda reader, _: reader._stack.append(None),
+    "NEWTRUE": lambda reader, _: reader._stack.append(True),
+    "NEWFALSE": lambda reader, _: reader._stack.append(False),
+    "EMPTY_LIST": lambda reader, _: reader._stack.append([]),
+    "EMPTY_DICT": lambda reader, _: reader._stack.append({}),
+    "EMPTY_SET": lambda reader, _: reader._stack.append(set()),
+    "EMPTY_TUPLE": lambda reader, _: reader._stack.append(()),
+    "LIST": lambda reader, _: reader._make(list, reader._since_mark()),
+    "TUPLE": lambda reader, _: reader._make(tuple, reader._since_mark()),
+    "FROZENSET": lambda reader, _: reader._make(members, reader._since_mark()),
+    "DICT": lambda reader, _: reader._make(lambda values: entries(_pairs(values)), reader._since_mark()),
+    "TUPLE1": lambda reader, _: reader._make(tuple, reader._taken(1)),
+    "TUPLE2": lambda reader, _: reader._make(tuple, reader._taken(2)),
+    "TUPLE3": lambda reader, _: reader._make(tuple, reader._taken(3)),
+    "APPEND": lambda reader, _: reader._append(reader._taken(1)),
+    "APPENDS": lambda reader, _: reader._append(reader._since_mark()),
+    "SETITEM": lambda reader, _: reader._set(reader._taken(2)),
+    "SETITEMS": lambda reader, _: reader._set(reader._since_mark()),
+    "ADDITEMS": lambda reader, _: reader._add(reader._since_mark()),
+    "BUILD": Unpickler._build,
+    "MEMOIZE": Unpickler._put,
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), Unpickler._put),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), Unpickler._get),
+    **dict.fromkeys(("GLOBAL", "STACK_GLOBAL"), lambda reader, argument: reader._stack.append(reader._name(argument))),
+    "INST": lambda reader, argument: reader._call(reader._name(argument), reader._since_mark()),
+    "OBJ": Unpickler._object,
+    **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda reader, _: reader._call(*reader._taken(2))),
+    "NEWOBJ_EX": lambda reader, _: reader._call(*reader._taken(3)[:2]),
+    "BINPERSID": lambda reader, _: reader._stack.append(reader._memory(reader._stack.pop())),
+    **dict.fromkeys(("EXT1", "EXT2", "EXT4"), _refused),
 }

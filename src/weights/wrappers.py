@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from src.download.address import printable
 from src.wording import listed
 
 _AVERAGES = ("state_dict_ema", "model_ema", "ema_state_dict", "model_state_ema", "ema_model", "params_ema", "ema")
@@ -24,6 +25,9 @@ _ABOUT = ("meta", "metadata", "dataset_meta", "config", "cfg", "args", "hyper_pa
 _WRAPPERS = ("module", "_orig_mod")
 _COUNTERS = ("n_averaged", "steps", "decay")
 _MOST_IN_FACTS = 4096
+_MOST_IN_ALL_FACTS = 1 << 18
+_LONGEST_NAME = 1000
+_SHOWN_OF_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,8 @@ def unwrapped(tree: Any) -> Unwrapped:
         tree: tensors and plain values, in dict, list, tuple and set.
 
     Raises:
-        ValueError: it has no named tensors, or two under one name.
+        ValueError: it has no named tensors, two under one name, or one under a name that cannot be shown; or numbers
+            without end stand beside them.
     """
     if not isinstance(tree, Mapping):
         raise ValueError(f"it must hold named tensors, got {_kind(tree)} alone")
@@ -70,7 +75,11 @@ def unwrapped(tree: Any) -> Unwrapped:
         tensors = {name: value for name, value in tensors.items() if name not in _COUNTERS or value.dim()}
     if not tensors:
         inside = f" under {'.'.join(place)}" if place else ""
-        raise ValueError(f"it must hold named tensors, got {listed([*map(repr, tree)], 10) or 'nothing'}{inside}")
+        got = listed([repr(key)[:_SHOWN_OF_NAME] for key in tree], 10) or "nothing"
+        raise ValueError(f"it must hold named tensors, got {got}{inside}")
+    unnamed = [ascii(name)[:_SHOWN_OF_NAME] for name in tensors if not name.isprintable()]
+    if unnamed:
+        raise ValueError(f"the names of its tensors must be printable, got {listed(unnamed)}")
     tensors = _plain_names(tensors)
     spare = _second_copies(tensors)
     if spare:
@@ -104,24 +113,36 @@ def _notes(tree: Mapping[Any, Any], key: str) -> Iterator[str]:
     elif key == "state_dict" and _average_is_in_state_dict(tree):
         yield "the average of the weights (state_dict) was taken, which stands where the weights are else"
     known = {*_AVERAGES, *_WEIGHTS, *_TEACHERS, *_OTHER_COPIES, *_OF_TRAINING}
-    others = [f"`{other}`" for other, value in tree.items() if other not in known and _is_large(value)]
+    others = [
+        f"`{printable(other)[:_SHOWN_OF_NAME]}`"
+        for other, value in tree.items()
+        if other not in known and _is_large(value)
+    ]
     if others:
         yield f"tensors beside the weights were left out, those of {listed(others)}"
 
 
 def _is_large(value: Any) -> bool:
-    tensors = (
-        [value] if isinstance(value, Tensor) else dict(_flat(value)).values() if isinstance(value, Mapping) else ()
-    )
-    return sum(tensor.numel() for tensor in tensors) > _MOST_IN_FACTS
+    return _numbers_in(value) > _MOST_IN_FACTS
+
+
+def _numbers_in(value: Any) -> int:
+    """How many numbers stand in tensors."""
+    if isinstance(value, Tensor):
+        return value.numel()
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return sum(map(_numbers_in, inside))
 
 
 def _flat(tree: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Tensor]]:
     for key, value in tree.items():
+        name = f"{before}{key}"
+        if len(name) > _LONGEST_NAME:
+            raise ValueError(f"it must hold names of at most {_LONGEST_NAME} characters, got one of {len(name)}")
         if isinstance(value, Tensor):
-            yield f"{before}{key}", value
+            yield name, value
         elif isinstance(value, Mapping) and (before or key not in (*_ABOUT, *_OF_TRAINING)):
-            yield from _flat(value, f"{before}{key}.")
+            yield from _flat(value, f"{name}.")
 
 
 def _has_weights(key: Any, value: Any) -> bool:
@@ -147,14 +168,24 @@ def _facts(tree: Mapping[Any, Any]) -> dict[str, Any]:
     """The plain values in a level, without weights and states of the training; small tensors are lists."""
     others = {*_AVERAGES, *_WEIGHTS, *_TEACHERS, *_OTHER_COPIES, *_OF_TRAINING}
     kept = {key: value for key, value in tree.items() if key in _ABOUT or not (key in others or _is_large(value))}
-    return {str(key): _plain(value) for key, value in kept.items()}
+    facts = {str(key): _small(value) for key, value in kept.items()}
+    if _numbers_in(facts) > _MOST_IN_ALL_FACTS:
+        raise ValueError(f"it must hold at most {_MOST_IN_ALL_FACTS} numbers beside its weights, got more in tensors")
+    return {key: _plain(value) for key, value in facts.items()}
+
+
+def _small(value: Any) -> Any:
+    """A value without what holds many numbers."""
+    if isinstance(value, Mapping):
+        return {key: _small(item) for key, item in value.items() if not _is_large(item)}
+    return None if _is_large(value) else value
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return value.tolist() if value.numel() <= _MOST_IN_FACTS else None
+        return value.tolist() if value.numel() else []
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items() if not _is_large(item)}
+        return {key: _plain(item) for key, item in value.items()}
     return type(value)(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 

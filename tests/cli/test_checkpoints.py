@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from src.cli.checkpoints import find_checkpoint
+from src.cli.checkpoints import find_checkpoint, find_weights
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +61,19 @@ def test_a_name_that_was_told_stands_for_no_run_of_another_name():
         find_checkpoint("last", "fit", "runs", "typo")
     with pytest.raises(FileNotFoundError, match=r"got best, and runs/b holds no best.ckpt"):
         find_checkpoint("best", "validate", "runs", "b")
+
+
+@pytest.mark.parametrize("told", ["hf:owner/name", "street"])
+def test_a_model_that_is_no_checkpoint_is_told_how_it_becomes_one(told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "street").mkdir()
+    (tmp_path / "street" / "config.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match=f"convert_weights {told} model.ckpt --to toolkit` makes one of it"):
+        find_checkpoint(told, "predict", "runs", None)
+
+
+@pytest.mark.parametrize("told", ["swin_tiny_imagenet1k", "some.pth", "folder", "hf:owner/name"])
+def test_weights_that_are_no_run_stay_what_they_are(told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    assert find_weights(told, "runs") == told

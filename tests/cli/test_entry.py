@@ -14,7 +14,7 @@ from PIL import Image
 from src.callbacks import PredictionWriter
 from src.cli import main
 from src.cli.entry import PACKAGE, message_for_user, show_warnings_plainly
-from src.models.settings import imported
+from src.models.importing import imported
 
 
 @pytest.mark.parametrize(

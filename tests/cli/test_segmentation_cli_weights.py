@@ -152,32 +152,43 @@ def test_other_classes_than_the_checkpoints_point_to_weights(fit, tmp_path, tiny
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
-        ("nowhere.pth", "nowhere.pth"),
-        ("swin_tiny_imagnet1k", "swin_tiny_imagenet1k"),
-        ("hf:", "hf:"),
+        ("nowhere.pth", "got nowhere.pth, which does not exist"),
+        ("swin_tiny_imagnet1k", r"did you mean swin_tiny_imagenet1k\?"),
+        ("hf:", "hf: must be hf:owner/name"),
+        ("cut.pth", r"cut\.pth cannot be read"),
+        ("other.pth", "16x3x4x4 in the file, 8x3x4x4 in the model"),
+        ("best", "holds no best"),
     ],
 )
-def test_weights_that_are_not_there_are_told_before_the_data_are_looked_at(fit, tmp_path, weights, said):
+def test_weights_that_cannot_be_used_are_told_before_the_data_are_looked_at(fit, tmp_path, weights, said):
+    published(tmp_path / "other.pth", 150, embed_dim=16)
+    (tmp_path / "cut.pth").write_bytes((tmp_path / "other.pth").read_bytes()[:1000])
     with pytest.raises((FileNotFoundError, ValueError), match=said):
-        fit(f"--model.weights={weights}", "--data.root=nowhere")
+        fit(f"--model.weights={weights}", "--data.root=made_by_the_data")
+    assert not Path("made_by_the_data").exists()
+    assert not list(Path("runs").glob("*/*"))
 
 
-def test_weights_of_another_model_are_told_in_a_line(fit, tmp_path):
-    published(tmp_path / "a.pth", 150, embed_dim=16)
-    with pytest.raises(ValueError, match="16x3x4x4 in the file, 8x3x4x4 in the model"):
-        fit("--model.weights=a.pth")
+@pytest.mark.parametrize("told", ["best", "last", "{folder}", "{folder}/last.ckpt"])
+def test_a_run_of_ones_own_is_named_as_for_going_on(fit, told):
+    run = fit("--name=first").trainer
+    cli = fit("--name=second", f"--model.weights={told.format(folder=run.log_dir)}", *still())
+    kind = "last" if "last" in told else "best"
+    assert cli.model.started_from["source"] == str(Path(run.log_dir, f"{kind}.ckpt"))
+    assert cli.model.started_from["coverage"] == 1
 
 
-def test_a_run_of_the_second_version_goes_on_with_the_reach_of_its_weights(fit, tmp_path):
+@pytest.mark.parametrize("told", [[], ["--model.model.encoder.pretrained_window_size=8"]], ids=["", "of the config"])
+def test_a_run_of_the_second_version_goes_on_with_the_reach_of_its_weights(fit, tmp_path, told):
     sizes = {"embed_dim": 8, "depths": (1, 1, 1, 1), "num_heads": (1, 1, 2, 2), "window_size": 4}
     state = theirs(classifier_state(SwinTransformerV2(**sizes)), "microsoft")
     saved(tmp_path / "swinv2_tiny_patch4_window4_128.pth", {"model": state})
     flags = ["--model.model.encoder=src.models.SwinTransformerV2", "--model.model.encoder.embed_dim=8",
              "--model.model.encoder.depths=[1,1,1,1]", "--model.model.encoder.num_heads=[1,1,2,2]",
              "--model.model.encoder.window_size=6", "--model.weights=swinv2_tiny_patch4_window4_128.pth"]  # fmt: skip
-    first = fit(*flags)
+    first = fit(*flags, *told)
     assert first.model.model.encoder.layers[0].blocks[0].attn.position_bias.pretrained_window == (4, 4)
-    again = fit(*flags, f"--ckpt_path={first.trainer.log_dir}/last.ckpt", "--trainer.max_steps=3")
+    again = fit(*flags, *told, f"--ckpt_path={first.trainer.log_dir}/last.ckpt", "--trainer.max_steps=3")
     assert again.trainer.global_step == 3
     assert again.model.model.encoder.layers[0].blocks[0].attn.position_bias.pretrained_window == (4, 4)
     best = again.trainer.checkpoint_callback.best_model_path

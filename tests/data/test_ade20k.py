@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from drawn_files import REAL_DATA, save, texture
-from file_server import FileServer
 
 from src.data import ADE20K, ade20k
+from tests.file_server import FileServer
 
 PARTS = ("training", "validation")
 pytestmark = pytest.mark.filterwarnings("ignore:ADE20K has")

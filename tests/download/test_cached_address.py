@@ -1,4 +1,5 @@
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -7,10 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from file_server import CONTENT, OTHER, FileServer, names
 
-from src.download.cached_address import fetched, place_of, sum_in
+from src.download.cached_address import cached, is_kept, place_of, sum_in
+from tests.file_server import CONTENT, OTHER, FileServer, names
 
+ROOT = Path(__file__).parents[2]
 SUM = hashlib.sha256(CONTENT).hexdigest()
 
 
@@ -61,8 +63,8 @@ def test_the_sum_at_the_end_of_a_name_is_seen_and_a_date_is_none(name: str, expe
 def test_a_file_with_a_sum_lies_where_torch_hub_keeps_it(server: FileServer, folder: Path):
     url = address(server, f"swin-{SUM[:8]}.pth?download=1")
     for _ in range(2):
-        assert fetched(url) == folder / f"swin-{SUM[:8]}.pth"
-    assert fetched(url).read_bytes() == CONTENT
+        assert cached(url) == folder / f"swin-{SUM[:8]}.pth"
+    assert cached(url).read_bytes() == CONTENT
     assert len(server.requests) == 1
     assert names(folder) == [f"swin-{SUM[:8]}.pth"]
 
@@ -72,31 +74,31 @@ def test_a_file_that_torch_hub_fetched_is_taken(server: FileServer, folder: Path
     folder.mkdir(parents=True)
     torch.hub.download_url_to_file(url, str(folder / f"swin-{SUM[:10]}.pth"), SUM[:10], progress=False)
     asked = len(server.requests)
-    assert fetched(url).read_bytes() == CONTENT
+    assert cached(url).read_bytes() == CONTENT
     assert len(server.requests) == asked
 
 
 def test_files_of_one_name_from_two_addresses_do_not_meet(server: FileServer, folder: Path):
-    first = fetched(address(server, "one/swin.pth"))
+    first = cached(address(server, "one/swin.pth"))
     server.content = OTHER
-    second = fetched(address(server, "two/swin.pth"))
+    second = cached(address(server, "two/swin.pth"))
     assert (first.name, second.name) == ("swin.pth", "swin.pth")
     assert (first.read_bytes(), second.read_bytes()) == (CONTENT, OTHER)
     assert first.parent.parent == second.parent.parent == folder
-    assert fetched(address(server, "one/swin.pth")) == first
+    assert cached(address(server, "one/swin.pth")) == first
     assert len(server.requests) == 2
 
 
 def test_a_file_that_does_not_fit_the_sum_in_its_name_is_told(server: FileServer, folder: Path):
     url = address(server, "swin-00000000.pth")
     with pytest.raises(ValueError, match=rf"{url} gives another file.*SHA-256 must begin with 00000000, got {SUM}"):
-        fetched(url)
+        cached(url)
     assert names(folder) == []
     (folder / "swin-00000000.pth").write_bytes(b"mine")
     with pytest.raises(
         ValueError, match=rf"{folder}/swin-00000000\.pth is not the file that is meant; remove it; SHA-256"
     ):
-        fetched(url)
+        cached(url)
     assert len(server.requests) == 1
 
 
@@ -106,9 +108,9 @@ def test_without_a_connection_the_place_for_the_file_is_told(server: FileServer,
         path = place_of(address(server, name))[0]
         assert path.is_relative_to(folder)
         with pytest.raises(ValueError, match=rf"or fetch it by hand and save it as {re.escape(str(path))}\."):
-            fetched(address(server, name))
+            cached(address(server, name))
         path.write_bytes(CONTENT)
-        assert fetched(address(server, name)) == path
+        assert cached(address(server, name)) == path
 
 
 @pytest.mark.parametrize(
@@ -126,12 +128,32 @@ def test_a_long_name_is_cut_and_keeps_its_sum(folder: Path):
     assert sha256 == "704ceda3"
 
 
-def test_two_processes_fetch_one_file_at_once(server: FileServer, folder: Path, tmp_path: Path):
-    run = f"from src.download.origins import located; print(located({address(server, 'swin.pth')!r}))"
-    start = lambda: subprocess.Popen([sys.executable, "-c", run], stdout=subprocess.PIPE, text=True)  # noqa: E731
-    jobs = [start(), start()]
-    (path,) = {job.communicate(timeout=100)[0].strip() for job in jobs}
-    assert [job.returncode for job in jobs] == [0, 0]
-    assert Path(path).is_relative_to(folder)
-    assert Path(path).read_bytes() == CONTENT
+def test_a_long_name_in_any_script_fits_into_a_file_system(server: FileServer):
+    path = cached(address(server, f"{'重' * 150}-{SUM[:8]}.pth"))
+    assert path.name.endswith(f"重-{SUM[:8]}.pth")
+    assert len(path.name.encode()) <= 150
+    assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://", "http://h/a\0.pth", "http://h/\ud800.pth", "http://h\n/"])
+def test_what_is_no_address_is_told_with_it(folder: Path, url: str):
+    with pytest.raises(ValueError, match=r"http://.* cannot be fetched: .+; check the address\.") as told:
+        cached(url)
+    assert str(told.value).isprintable()
+    assert ascii(url)[1:-1].split("\\")[0] in str(told.value)
+
+
+def test_a_kept_file_is_known_as_one(server: FileServer, tmp_path: Path):
+    assert is_kept(cached(address(server, f"swin-{SUM[:8]}.pth")))
+    assert is_kept(cached(address(server, "swin.pth")))
+    assert not is_kept(tmp_path / "swin.pth")
+
+
+def test_two_processes_fetch_one_file_at_once(server: FileServer):
+    path = place_of(address(server, "swin.pth"))[0]
+    run = f"from pathlib import Path; from src.download import download; download({server.url!r}, Path({str(path)!r}))"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    jobs = [subprocess.Popen([sys.executable, "-c", run], env=environment) for _ in range(2)]
+    assert [job.wait(timeout=100) for job in jobs] == [0, 0]
+    assert cached(address(server, "swin.pth")).read_bytes() == CONTENT
     assert server.requests == [None]

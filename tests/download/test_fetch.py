@@ -6,7 +6,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from file_server import CONTENT, OTHER, FileServer, breaking, fetch, names
+
+from tests.file_server import CONTENT, OTHER, FileServer, breaking, fetch, names
 
 
 @pytest.fixture

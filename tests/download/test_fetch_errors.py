@@ -11,9 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from file_server import CONTENT, FileServer, breaking, fetch, names
 
 from src.download import download, one_at_a_time
+from tests.file_server import CONTENT, FileServer, breaking, fetch, names
 
 
 @pytest.fixture
@@ -137,10 +137,13 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):
 
 @pytest.mark.parametrize(
     "url",
-    ["http://[bad", "http://", "http:///a.zip", "http://host:port/a.zip", f"http://{'a' * 64}.org/", "http://a..b/"],
+    [
+        *("http://[bad", "http://[::1", "http://", "http:///a.zip", "http://host:port/a.zip"),
+        *(f"http://{'a' * 64}.org/", "http://a..b/"),
+    ],
 )
 def test_malformed_addresses_are_refused_at_once_with_the_address(tmp_path: Path, url: str):
-    with pytest.raises(ValueError, match=rf"{re.escape(url)} cannot be fetched: .+; check the address, or fetch it by"):
+    with pytest.raises(ValueError, match=rf"{re.escape(url)} cannot be fetched: .+; check the address"):
         download(url, tmp_path / "a.zip", pause=60)
 
 
@@ -237,3 +240,29 @@ def test_a_folder_in_place_of_the_file_is_named(server: FileServer, tmp_path: Pa
     with pytest.raises(ValueError, match=rf"{tmp_path} must be a file to write, got a folder; move it away"):
         fetch(server, tmp_path, sha256=sha256)
     assert server.requests == []
+
+
+@pytest.mark.parametrize("tail", ["a\0.zip", "a\n.zip", "\ud800.zip", "\x1b[2J.zip"])
+def test_an_address_cannot_steer_the_terminal(server: FileServer, tmp_path: Path, tail: str):
+    with pytest.raises(ValueError, match=rf"{server.url}.+ cannot be fetched: it has characters that cannot") as told:
+        download(f"{server.url}/{tail}", tmp_path / "a.zip")
+    assert str(told.value).isprintable()
+    assert server.requests == []
+
+
+def refuse(path: Path) -> None:
+    raise PermissionError(13, "Permission denied", str(path))
+
+
+def test_a_file_that_may_not_be_read_is_named(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "set.zip"
+    path.write_bytes(CONTENT)
+    monkeypatch.setattr(hashlib, "file_digest", lambda *arguments: refuse(path))
+    with pytest.raises(ValueError, match=rf"{path} must be readable and writable, got Permission denied; change its p"):
+        fetch(server, path, sha256="0" * 64)
+
+
+def test_a_folder_that_may_not_be_read_is_named(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Path, "is_dir", lambda path: refuse(tmp_path))
+    with pytest.raises(ValueError, match=rf"{tmp_path} must be readable and writable, got Permission denied; change i"):
+        fetch(server, tmp_path / "set.zip")

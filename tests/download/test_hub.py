@@ -7,10 +7,11 @@ from pathlib import Path
 
 import huggingface_hub.constants
 import pytest
-from hub_server import HubServer
 
 from src.download.origins import located
+from tests.hub_server import HubServer
 
+ROOT = Path(__file__).parents[2]
 SAFE = {"config.json": b"{}", "model.safetensors": b"safe", "pytorch_model.bin": b"bin", "README.md": b"text"}
 REPOSITORIES = {
     "owner/both": {
@@ -129,11 +130,12 @@ def test_what_has_been_fetched_is_taken_where_the_hub_cannot_be_reached(
     out_of_reach(hub, way, monkeypatch)
     assert located("hf:owner/both") == before
     assert located("hf:owner/many:b.pth") == file
+    remedy = "unset HF_HUB_OFFLINE" if way == "offline" else "connect"
     for source in ("hf:owner/bin", "hf:owner/both@v1", "hf:owner/many:a.pth"):
         with pytest.raises(
             FileNotFoundError,
-            match=rf"{source} is not on this machine and the Hub cannot be reached \(.+\); connect and unset "
-            rf"HF_HUB_OFFLINE, or run `hf download {re.split('[@:]', source)[1]} .*give it in place of {source}",
+            match=rf"{source} is not on this machine and the Hub cannot be reached \(.+\); {remedy}, or "
+            rf"run `hf download {re.split('[@:]', source)[1]} .*give it in place of {source}",
         ) as error:
             located(source)
         assert "\n" not in str(error.value)
@@ -166,11 +168,12 @@ def test_a_file_that_cannot_be_written_is_told(hub: HubServer, tmp_path: Path):
 
 def test_two_processes_fetch_one_repository_at_once(hub: HubServer, tmp_path: Path):
     hub.repositories["owner/both"] = {"main": SAFE | {"model.safetensors": b"x" * 3_000_000}}
-    run = "from src.download.origins import located; print(located('hf:owner/both'))"
-    environment = os.environ | {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "shared"), "HF_HUB_OFFLINE": "0"}
+    run = "from src.download.hub import from_hub; print(from_hub('owner/both'))"
+    environment = os.environ | hub.environment(tmp_path / "shared") | {"PYTHONPATH": str(ROOT)}
     start = lambda: subprocess.Popen([sys.executable, "-c", run], env=environment, stdout=subprocess.PIPE, text=True)  # noqa: E731
     jobs = [start(), start()]
     folders = {job.communicate(timeout=100)[0].strip() for job in jobs}
     assert [job.returncode for job in jobs] == [0, 0]
     (folder,) = folders
+    assert Path(folder).is_relative_to(tmp_path / "shared")
     assert (Path(folder) / "model.safetensors").read_bytes() == b"x" * 3_000_000

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from file_server import CONTENT, FileServer
-from hub_server import HubServer
 
 from src.download.origins import located
+from tests.file_server import CONTENT, FileServer
+from tests.hub_server import HubServer
 
 
 @pytest.fixture
@@ -71,13 +71,22 @@ def test_nothing_is_no_path():
 
 
 def test_a_name_that_may_be_of_the_hub_gets_a_hint():
-    with pytest.raises(FileNotFoundError, match="which does not exist; hf:openmmlab/upernet-swin-tiny is a repository"):
+    with pytest.raises(
+        FileNotFoundError, match="which does not exist; a repository of the Hub would be hf:openmmlab/upernet-swin-tiny"
+    ):
         located("openmmlab/upernet-swin-tiny")
 
 
 def test_a_name_no_file_can_have_is_told():
     with pytest.raises(FileNotFoundError, match=r"got a\\x00\\x1b\[2J, which does not exist") as error:
         located("a\0\x1b[2J")
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("source", ["hf:a/b\n", "hf:a/b:\0", "timm:\x1b[2J"])
+def test_a_name_that_steers_a_terminal_is_told(source: str):
+    with pytest.raises(ValueError, match=r"must be a name without characters that cannot be shown; correct") as error:
+        located(source)
     assert str(error.value).isprintable()
 
 

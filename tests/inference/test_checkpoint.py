@@ -143,6 +143,18 @@ def test_an_argument_of_a_part_that_a_newer_release_wrote_is_named(checkpoint, s
         read_checkpoint(saved()).build()
 
 
+def test_a_model_far_larger_than_its_weights_is_not_built(checkpoint, saved):
+    checkpoint[SECTION]["model"]["init_args"]["encoder"]["init_args"]["embed_dim"] = 16384
+    with pytest.raises(ValueError, match=r"some\.ckpt holds settings .* is far larger than its weights"):
+        read_checkpoint(saved()).build()
+
+
+def test_arguments_that_are_none_are_refused(checkpoint, saved):
+    checkpoint[SECTION]["model"]["init_args"]["encoder"]["init_args"] = None
+    with pytest.raises(ValueError, match=r"some\.ckpt holds settings .*init_args must be names with values"):
+        read_checkpoint(saved())
+
+
 def test_classes_of_another_number_than_the_model_has_are_refused(checkpoint, saved):
     checkpoint[SECTION]["classes"] = ClassList.from_names("ab").to_dict()
     with pytest.raises(ValueError, match=r"some\.ckpt is damaged: it names 2 classes for a model of 3"):

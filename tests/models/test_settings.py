@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from src.models.settings import RecordsSettings, build, build_recorded, factory, imported, plain
+from src.models.importing import imported
+from src.models.settings import RecordsSettings, build, build_recorded, factory, plain
 
 
 class Scale(RecordsSettings, nn.Module):

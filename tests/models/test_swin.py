@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from src.models.settings import build, plain
-from src.models.swin import SWIN_SIZES, SwinTransformer, stage_windows
+from src.models.swin import SWIN_SIZES, SwinTransformer
+from src.models.swin_encoder import stage_windows
 from tests.models.random_weights import randomise
 
 SMALL = {"embed_dim": 8, "depths": (2, 2, 2, 2), "num_heads": (1, 2, 2, 4)}

@@ -19,6 +19,9 @@ def test_a_block_adds_attention_then_mlp():
 def test_the_norms_may_stand_after_attention_and_mlp():
     block = build(norm_after=True).eval()
     x = torch.randn(2, 5, 7, 6)
+    assert torch.equal(block(x), x)
+    torch.nn.init.normal_(block.norm1.weight)
+    torch.nn.init.normal_(block.norm2.weight)
     middle = x + block.norm1(block.attn(x))
     assert torch.allclose(block(x), middle + block.norm2(block.mlp(middle)))
     assert not torch.allclose(block(x), build().eval()(x))

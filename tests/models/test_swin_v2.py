@@ -168,40 +168,6 @@ def test_every_drop_rate_acts_in_training_only(option):
     assert not torch.equal(dropping.train()(images)[3], dropping(images)[3])
 
 
-@pytest.mark.parametrize(
-    ("pretrained_window_size", "expected"),
-    [
-        (None, [None] * 4),
-        (0, [None] * 4),
-        (12, [(12, 12)] * 4),
-        ((12, 6), [(12, 6)] * 4),
-        ((12, 12, 12, 6), [(12, 12), (12, 12), (12, 12), (6, 6)]),
-        ((0, (0, 0), [2, 3], 6), [None, None, (2, 3), (6, 6)]),
-    ],
-)
-def test_pretrained_windows_are_given_as_windows_are(pretrained_window_size, expected):
-    model = small(window_size=((7, 7), (3, 5), 4, 8), pretrained_window_size=pretrained_window_size)
-    for stage, window, known in zip(model.layers, [(7, 7), (3, 5), (4, 4), (8, 8)], expected, strict=True):
-        for block in stage.blocks:
-            assert block.attn.window == block.attn.position_bias.window == window
-            assert block.attn.position_bias.pretrained_window == known
-        assert stage.blocks[1].attn.shift == (window[0] // 2, window[1] // 2)
-
-
-@torch.no_grad()
-def test_the_stages_own_window_is_the_pretrained_one_unless_said():
-    images = torch.randn(1, 3, 60, 75)
-    features = small(window_size=5, pretrained_window_size=5)(images)
-    assert all(torch.equal(a, b) for a, b in zip(features, small(window_size=5)(images), strict=True))
-
-
-@pytest.mark.parametrize("pretrained_window_size", [-1, (12, 12, 12), (12, 12, 12, (1, 2, 3)), ()])
-def test_unusable_pretrained_windows_are_refused(pretrained_window_size):
-    message = r"model\.model\.encoder\.pretrained_window_size must be a whole number from 0 up, .*; .*\.$"
-    with pytest.raises(ValueError, match=message):
-        SwinTransformerV2(**SMALL, pretrained_window_size=pretrained_window_size)
-
-
 @torch.no_grad()
 def test_chunks_of_windows_change_nothing():
     images = torch.randn(2, 3, 60, 75, dtype=torch.float64)
@@ -242,11 +208,11 @@ def test_training_follows_inference_mode():
 
 
 def test_an_exported_model_gives_the_same():
-    model = randomise(SwinTransformerV2(4, (2, 2), (1, 2), window_size=3))
-    images = torch.randn(1, 3, 27, 30)
+    model = randomise(SwinTransformerV2(4, (2,), (1,), window_size=3))
+    images = torch.randn(1, 3, 14, 15)
     exported = torch.export.export(model, (images,)).module()
     with torch.no_grad():
-        assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(exported(images), model(images), strict=True))
+        assert torch.allclose(exported(images)[0], model(images)[0], atol=1e-5)
 
 
 def test_settings_build_the_same_model_again():

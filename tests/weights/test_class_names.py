@@ -16,6 +16,10 @@ def classes(*words: str) -> ClassList:
 @pytest.mark.parametrize(
     ("theirs", "ours", "pairs"),
     [
+        (["Wall", "wall"], ["wall"], {0: 1}),
+        (["a/b"], ["a", "b"], {0: 0}),
+        (["building, edifice"], ["Edifice"], {0: 0}),
+        (["wall; divider"], ["wall"], {0: 0}),
         (["sky", "road"], ["road", "sky"], {0: 1, 1: 0}),
         (["Traffic-Light"], ["traffic_light"], {0: 0}),
         (["building/edifice"], ["edifice"], {0: 0}),
@@ -66,6 +70,12 @@ def test_a_street_scene_finds_its_classes_in_ade20k():
 def test_ade20k_finds_all_its_own():
     ade20k = ClassList.ade20k()
     assert matched_classes(ade20k, ade20k).pairs == {i: i for i in range(150)}
+
+
+def test_names_alike_but_for_case_are_not_guessed():
+    match = matched_classes(classes("Wall", "wall", "sky"), classes("WALL", "sky"))
+    assert match.pairs == {1: 2}
+    assert match.unclear == {"WALL": ("Wall", "wall")}
 
 
 def test_same_names_are_seen_through_synonyms_and_places_count():

@@ -71,6 +71,29 @@ def test_a_config_belongs_to_a_folder_and_to_the_files_that_are_named_after_a_mo
     assert "config" in read_contents(tmp_path).facts
 
 
+def test_the_config_of_a_folder_wins_over_one_in_the_file(tmp_path):
+    save({"state_dict": WEIGHTS, "config": {"a": 1}}, tmp_path / "pytorch_model.bin", "archive")
+    assert read_contents(tmp_path).facts == {"config": {"a": 1}}
+    (tmp_path / "config.json").write_text('{"b": 2}')
+    assert read_contents(tmp_path).facts == {"config": {"b": 2}}
+
+
+def test_complex_tensors_are_refused(tmp_path):
+    save_file({"a": torch.ones(2, dtype=torch.complex64)}, tmp_path / "a.safetensors")
+    with pytest.raises(ValueError, match=r"a\.safetensors cannot be .*it holds a tensor of a kind that is not read"):
+        read_contents(tmp_path / "a.safetensors")
+
+
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_tensors_of_eight_bits_are_read(tmp_path, kind):
+    expected = torch.tensor([0.5, -2, 0]).to(kind)
+    save_file({"a": expected}, tmp_path / "a.safetensors")
+    for path in (tmp_path / "a.safetensors", save({"a": expected}, tmp_path / "a.pth", "archive")):
+        found = read_contents(path).tensors["a"]
+        assert found.dtype == kind
+        assert found.float().tolist() == [0.5, -2, 0]
+
+
 def test_of_a_folder_the_file_of_the_model_is_taken(tmp_path):
     save(OTHERS, tmp_path / "optimizer.pt", "archive")
     save(OTHERS, tmp_path / "pytorch_model.bin", "archive")
@@ -126,6 +149,23 @@ def test_several_parts_are_joined(tmp_path, suffix):
         assert contents.facts == {"config": {}}
 
 
+def test_what_an_index_does_not_name_is_told(tmp_path):
+    found = read_contents(sharded(tmp_path, "bin"))
+    assert found.notes == ("1 tensors that the index does not name were left out: spare",)
+    assert "spare" not in found.tensors
+    save({"a.w": WEIGHTS["a.w"]}, tmp_path / "part-1.bin", "archive")
+    save({"b": WEIGHTS["b"], "c": WEIGHTS["c"]}, tmp_path / "part-2.bin", "archive")
+    assert read_contents(tmp_path).notes == ()
+
+
+def test_an_index_with_names_that_cannot_be_shown_is_named(tmp_path):
+    save({"a\x1b": WEIGHTS["b"]}, tmp_path / "part.bin", "archive")
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": {"a\x1b": "part.bin"}}))
+    with pytest.raises(ValueError, match=rf"{index} cannot be read as weights: the names of its tensors must be print"):
+        read_contents(index)
+
+
 def test_parts_behind_links_are_read(tmp_path):
     """As the Hub's cache keeps them."""
     (tmp_path / "blobs").mkdir()
@@ -154,7 +194,22 @@ def test_names_that_a_part_lacks_are_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "part", ["../outside.bin", "/etc/passwd", "deeper/x.bin", "..", "", "C:\\x.bin", "..\\x.bin", 3, None]
+    "part",
+    [
+        "../outside.bin",
+        "/etc/passwd",
+        "deeper/x.bin",
+        "..",
+        "",
+        "C:\\x.bin",
+        "..\\x.bin",
+        3,
+        None,
+        "x" * 5000,
+        "a\0b",
+        "\ud800",
+        "\x1b[2J",
+    ],
 )
 def test_an_index_cannot_lead_elsewhere(tmp_path, part):
     folder = tmp_path / "folder"
@@ -162,8 +217,10 @@ def test_an_index_cannot_lead_elsewhere(tmp_path, part):
     save(WEIGHTS, tmp_path / "outside.bin", "archive")
     index = folder / "pytorch_model.bin.index.json"
     index.write_text(json.dumps({"weight_map": {"b": part}}))
-    with pytest.raises(ValueError, match=r"its weight_map must name files beside it, got "):
+    with pytest.raises(ValueError, match=r"its weight_map must name files beside it, got ") as error:
         read_contents(index)
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 1000
 
 
 @pytest.mark.parametrize("content", ["{}", '{"weight_map": []}', '{"weight_map": {}}', '{"weight_map": null}'])

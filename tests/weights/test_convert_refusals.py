@@ -1,9 +1,11 @@
 """What a target cannot hold is refused or told, never lost without a word."""
 
 import functools
+import json
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from src.classes import ClassList
 from src.models import FCNHead, Segmenter, UPerNetDecoder
@@ -99,3 +101,56 @@ def test_classes_that_are_given_win_and_must_be_as_many(saved, tmp_path):
     assert read_published(tmp_path / "out.pth").classes.names == ("a", "b", "c")
     with pytest.raises(ValueError, match=r"--classes must name each of the 3 outputs of .*, got 2 names"):
         convert(saved, tmp_path / "other.pth", "official", classes=ClassList.from_names("ab"))
+
+
+@pytest.mark.parametrize("end", [".safetensors", ".pth"])
+def test_what_is_read_is_never_replaced(tmp_path, end):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    state = encoder().state_dict()
+    names = sorted(state)
+    parts = {f"{number}.safetensors": names[number::2] for number in range(2)}
+    for part, held in parts.items():
+        save_file({name: state[name] for name in held}, folder / part)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {name: part for part, held in parts.items() for name in held}}))
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    for source in (folder, index):
+        for part in parts:
+            with pytest.raises(ValueError, match="OUT must be another place than IN"):
+                convert(source, folder / part, "toolkit", overwrite=True)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    convert(index, folder / f"new{end}", "toolkit")
+    convert(index, folder / f"new{end}", "toolkit", overwrite=True)
+    assert read_published(folder / f"new{end}").state.keys() == {f"encoder.{name}" for name in state}
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("model", "init_args"), None),
+        (("model", "init_args", "encoder", "init_args"), None),
+        (("preprocessing",), -1),
+        (("scores",), 5),
+        (("classes", "names"), [1]),
+    ],
+)
+@pytest.mark.parametrize("out", ["out.ckpt", "out.pth", "timm.pth"])
+def test_a_damaged_folder_of_ours_is_told(saved, tmp_path, keys, value, out):
+    config = json.loads((saved / "config.json").read_text())
+    place = config
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="saved"):
+        convert(saved, tmp_path / out, "timm" if out == "timm.pth" else "toolkit")
+    assert not (tmp_path / out).exists()
+
+
+def test_a_model_far_larger_than_its_weights_is_not_built(saved, tmp_path):
+    config = json.loads((saved / "config.json").read_text())
+    config["model"]["init_args"]["encoder"]["init_args"]["depths"] = [2, 2, 1_000_000, 2]
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="is far larger than its weights"):
+        convert(saved, tmp_path / "out.ckpt", "toolkit")

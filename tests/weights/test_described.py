@@ -1,8 +1,11 @@
 """The sizes of a model, from its weights alone."""
 
+import functools
+
 import pytest
 import torch
 
+from src.models import FCNHead, Segmenter, UPerNetDecoder
 from src.models.settings import build
 from src.weights.described import described_encoder, described_heads
 from tests.weights.files import encoder, segmenter
@@ -38,6 +41,22 @@ def test_a_model_of_these_sizes_takes_the_weights(settings, version):
         again.layers[0].blocks[0].attn.shift_covered = model.layers[0].blocks[0].attn.shift_covered
         for ours, theirs in zip(again(images), model(images), strict=True):
             assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize(("embed_dim", "ratio"), [(16, 2.7), (32, 2.7), (8, 2.7), (24, 3.33), (16, 1.05), (8, 0.5)])
+def test_the_ratio_of_the_mlps_gives_the_width_of_every_stage(embed_dim, ratio):
+    model = encoder(embed_dim=embed_dim, mlp_ratio=ratio)
+    told = described_encoder(below(model)).mlp_ratio
+    assert [stage.blocks[0].mlp.fc1.out_features for stage in model.layers] == [
+        int(told * embed_dim * 2**stage) for stage in range(4)
+    ]
+    assert len(str(told)) <= len(str(ratio))
+
+
+def test_widths_of_mlps_that_no_ratio_gives_are_described_by_the_first_kind():
+    state = below(encoder(embed_dim=16))
+    state["encoder.layers.1.blocks.0.mlp.fc1.weight"] = torch.zeros(99, 32)
+    assert described_encoder(state).mlp_ratio == 4
 
 
 def test_windows_that_are_not_square_must_be_told():
@@ -77,6 +96,17 @@ def test_heads_are_described():
     told = described_heads(segmenter(7).state_dict())
     assert (told.num_classes, told.channels, told.num_pools) == (7, 8, 4)
     assert (told.auxiliary_channels, told.auxiliary_convs, told.auxiliary_level) == (8, 1, 2)
+
+
+def test_an_auxiliary_head_without_a_convolution_is_described():
+    model = Segmenter(
+        encoder(),
+        functools.partial(UPerNetDecoder, channels=8),
+        functools.partial(FCNHead, level=1, num_convs=0),
+        num_classes=7,
+    )
+    told = described_heads(model.state_dict())
+    assert (told.auxiliary_channels, told.auxiliary_convs, told.auxiliary_level) == (16, 0, 1)
 
 
 def test_no_heads_are_none_and_no_auxiliary_is_told():

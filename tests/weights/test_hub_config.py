@@ -1,9 +1,7 @@
 import pytest
-import torch
 
 from src.classes import ClassList
-from src.preprocessing import Preprocessing
-from src.weights.hub_config import hub_config, processor_config
+from src.weights.hub_config import hub_config
 from src.weights.published import read_published
 from tests.weights.files import classifier_state, encoder, saved, segmenter
 
@@ -40,29 +38,10 @@ def test_version_2_tells_windows_that_transformers_builds_at_that_size(tmp_path)
     assert config["architectures"] == ["Swinv2ForImageClassification"]
     assert (config["window_size"], config["pretrained_window_sizes"]) == (16, [12, 12, 12, 6])
     assert len(config["id2label"]) == 5
-    with pytest.raises(ValueError, match=r"transformers builds the windows \[16, 16, 16, 8\], got 512"):
-        hub_config(read_published(path), "classifier", None, 512)
 
 
-def test_windows_of_several_sizes_are_refused(tmp_path):
-    model = encoder(window_size=[2, 4, 2, 4])
-    published = read_published(saved(tmp_path / "ours.pth", model.state_dict()))
-    with pytest.raises(ValueError, match=r"must share one window in transformers, got \[2, 4, 2, 4\]"):
-        hub_config(published, "encoder", None, 128)
-
-
-def test_the_normalisation_is_in_fractions():
-    config = processor_config(Preprocessing(None, (0, 51, 255), (255, 51, 25.5)), "segmentor", 640)
-    assert config["image_mean"] == pytest.approx([0, 0.2, 1])
-    assert config["image_std"] == pytest.approx([1, 0.2, 0.1])
-    assert config["size"] == {"height": 640, "width": 640}
-    assert processor_config(Preprocessing(), "classifier", 224)["image_processor_type"] == "ViTImageProcessor"
-
-
-def test_the_processor_makes_what_our_preprocessing_makes(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    config = processor_config(Preprocessing(), "segmentor", 32)
-    config.pop("image_processor_type")
-    pixels = torch.randint(0, 256, (32, 32, 3), dtype=torch.uint8)
-    made = transformers.SegformerImageProcessor(**config)(pixels.numpy(), return_tensors="pt").pixel_values[0]
-    assert torch.allclose(made, Preprocessing()(pixels), atol=1e-5)
+def test_windows_that_are_not_square_are_refused(tmp_path):
+    model = segmenter(num_classes=3, window_size=(2, 3))
+    published = read_published(model.save_pretrained(tmp_path / "saved"))
+    with pytest.raises(ValueError, match="windows must be square in transformers, got 2x3"):
+        hub_config(published, "segmentor", None, 128)

@@ -1,10 +1,12 @@
 """Loading weights into a model that has, or has not, the sizes and classes that they were trained with."""
 
+import functools
+
 import pytest
 import torch
 
 from src.classes import ClassList
-from src.models import SmpEncoder
+from src.models import FCNHead, Segmenter, SmpEncoder, UPerNetDecoder
 from src.models.swin import SwinTransformer
 from src.weights import load_weights
 from tests.weights.files import SMALL, classifier_state, encoder, saved, segmenter, theirs
@@ -116,8 +118,10 @@ def test_windows_that_are_not_square_are_known_by_their_index(tmp_path):
     source = encoder(seed=1, window_size=(3, 5))
     state = theirs(classifier_state(source), "microsoft")
     path = saved(tmp_path / "swin.pth", {"model": state})
-    with pytest.raises(ValueError, match="of no square window"):
-        load_weights(encoder(window_size=(5, 3)), path)
+    model = encoder(window_size=(3, 5))
+    assert load_weights(model, path).adapted == ()  # as many rows: the model's own window
+    with pytest.raises(ValueError, match="a table of 45 rows is of no square window, and nothing tells which"):
+        load_weights(encoder(window_size=(6, 6)), path)
     places = [(row, column) for row in range(3) for column in range(5)]
     index = torch.tensor([[(a - c + 2) * 9 + b - d + 4 for c, d in places] for a, b in places])
     state |= {f"layers.{i}.blocks.0.attn.relative_position_index": index for i in range(4)}
@@ -134,7 +138,10 @@ def test_an_embedding_goes_to_another_grid(tmp_path):
     model = encoder(absolute_pos_embed=(5, 12))
     report = load_weights(model, path)
     assert [adaptation.what for adaptation in report.adapted] == ["position embedding 8x8 -> 5x12 tokens (bicubic)"]
-    assert "encoder.absolute_pos_embed" in load_weights(encoder(), path).left_over
+    with pytest.raises(ValueError, match=r"the model has no place for encoder\.absolute_pos_embed"):
+        load_weights(encoder(), path)
+    report = load_weights(encoder(), path, strict=["encoder.absolute_pos_embed"])
+    assert "encoder.absolute_pos_embed" in report.left_over
 
 
 @pytest.mark.parametrize("channels", [1, 4, 6])
@@ -269,7 +276,7 @@ def test_a_prefix_nobody_knows_is_found_and_foreign_names_are_told(tmp_path):
     model = segmenter()
     assert load_weights(model, saved(tmp_path / "a.pth", state)).coverage == 1
     foreign = {f"trunk.{name}".replace("blocks", "units"): value for name, value in state.items()}
-    with pytest.raises(ValueError, match=r"a\.pth must fill .* missing are encoder\..*left over layers\.0\.units"):
+    with pytest.raises(ValueError, match=r"a\.pth must fill .* missing are encoder\..*left over are layers\.0\.units"):
         load_weights(model, saved(tmp_path / "a.pth", foreign))
 
 
@@ -288,7 +295,7 @@ def test_parts_can_be_chosen(official):
     assert {name.partition(".")[0] for name in report.loaded} == {"encoder"}
     assert report.coverage == 1
     assert torch.equal(model.encoder.norm0.weight, source.encoder.norm0.weight)
-    with pytest.raises(ValueError, match="parts must be among encoder, decoder, auxiliary, got 'head'"):
+    with pytest.raises(ValueError, match="parts must be a list of encoder, decoder, auxiliary, got 'head'"):
         load_weights(model, path, parts=["head"])
 
 
@@ -355,3 +362,209 @@ def test_the_second_version_says_where_nothing_tells_its_windows(tmp_path):
     state = theirs(classifier_state(encoder(2, seed=1)), "microsoft")
     report = load_weights(encoder(2), saved(tmp_path / "x.pth", {"model": state}))
     assert "the file does not tell its windows" in report.notes[0]
+
+
+@pytest.mark.parametrize("window", [(2, 14), (2, 5), (14, 2)])
+def test_a_model_of_the_same_odd_window_takes_its_tables_as_they_are(tmp_path, window):
+    source = encoder(seed=1, window_size=window)
+    path = saved(tmp_path / "a.pth", source.state_dict())
+    model = encoder(window_size=window)
+    assert load_weights(model, path).adapted == ()
+    assert unchanged(model, source.state_dict())
+
+
+def test_a_flat_embedding_takes_the_grid_of_a_model_with_as_many_tokens(tmp_path):
+    source = encoder(seed=1, absolute_pos_embed=(4, 16))
+    path = saved(tmp_path / "a.pth", {"model": theirs(classifier_state(source), "microsoft")})
+    model = encoder(absolute_pos_embed=(4, 16))
+    assert load_weights(model, path).adapted == ()
+    assert torch.equal(model.absolute_pos_embed, source.absolute_pos_embed)
+    official = saved(tmp_path / "b.pth", theirs(segmenter(absolute_pos_embed=(8, 8)).state_dict(), "official"))
+    report = load_weights(model, official)
+    assert [one.what for one in report.adapted] == ["position embedding 8x8 -> 4x16 tokens (bicubic)"]
+
+
+@pytest.mark.parametrize("stage", [0, 2])
+def test_a_missing_table_is_as_any_missing_weight(tmp_path, stage):
+    name = f"layers.{stage}.blocks.0.attn.relative_position_bias_table"
+    state = theirs(classifier_state(encoder(seed=1)), "timm")
+    state.pop(name)
+    path = saved(tmp_path / "a.pth", state)
+    with pytest.raises(ValueError, match=f"missing are encoder.layers.{stage}.blocks.0.attn.position_bias"):
+        load_weights(encoder(), path)
+    for allowed in (False, [f"encoder.layers.{stage}.blocks.0.attn.position_bias"]):
+        assert len(load_weights(encoder(), path, strict=allowed).missing) == 1
+
+
+def test_strictness_is_no_text_and_names_something(classifier):
+    with pytest.raises(
+        ValueError, match=r"strict must be true, false or a list of names, got 'encoder'; give \[encoder\]"
+    ):
+        load_weights(encoder(), classifier[0], strict="encoder")
+    with pytest.raises(ValueError, match=r"parts must be a list of .*, got 'encoder'"):
+        load_weights(encoder(), classifier[0], parts="encoder")
+    with pytest.raises(ValueError, match=r"strict must hold names of weights, or how they begin, got 'encodr\.layers'"):
+        load_weights(encoder(), classifier[0], strict=["encodr.layers"])
+
+
+@pytest.mark.parametrize(
+    ("theirs_", "ours", "said"),
+    [
+        ({"depths": (2, 2, 3, 2)}, {}, r"set model\.model\.encoder\.depths \[2, 2, 3, 2\] \(it is \[2, 2, 2, 2\]\)"),
+        ({}, {"qkv_bias": False}, r"no place for encoder\.layers\.0\.blocks\.0\.attn\.qkv\.bias"),
+        (
+            {"embed_dim": 16, "num_heads": (1, 2, 4, 4)},
+            {},
+            r"encoder\.embed_dim 16 \(it is 8\), .*num_heads \[1, 2, 4, 4\]",
+        ),
+        ({"patch_size": 2}, {}, r"encoder\.patch_size 2 \(it is 4\)"),
+        ({"mlp_ratio": 2.0}, {}, r"encoder\.mlp_ratio 2\.0 \(it is 4\.0\)"),
+    ],
+)
+def test_the_weights_of_another_swin_are_refused_with_what_to_set(tmp_path, theirs_, ours, said):
+    path = saved(tmp_path / "a.pth", theirs(classifier_state(encoder(**theirs_)), "timm"))
+    with pytest.raises(ValueError, match=said):
+        load_weights(encoder(**ours), path)
+
+
+def test_heads_of_another_width_or_norm_are_refused(official, tmp_path):
+    path = official[0]
+    model = Segmenter(encoder(), UPerNetDecoder, FCNHead, num_classes=5)
+    with pytest.raises(
+        ValueError, match=r"set model\.model\.decoder\.channels 8 \(it is 512\), .*auxiliary\.channels 8"
+    ):
+        load_weights(model, path)
+    heads = {"decoder": UPerNetDecoder, "auxiliary": FCNHead}
+    heads = {name: functools.partial(head, channels=8, norm="group") for name, head in heads.items()}
+    with pytest.raises(ValueError, match=r"no place for decoder\..*running_mean"):
+        load_weights(Segmenter(encoder(), **heads, num_classes=5), path)
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b", "c"]])
+def test_the_models_classes_are_as_many_as_its_outputs(official, names):
+    with pytest.raises(ValueError, match="classes must name the model's 2 outputs, got"):
+        load_weights(segmenter(2), official[0], classes=ClassList.from_names(names))
+
+
+def test_classes_are_not_spoken_of_where_no_classifier_is_filled(official):
+    report = load_weights(segmenter(3), official[0], parts=["encoder"], classes=ClassList.from_names(["sky", "x", "y"]))
+    assert report.new_classes == ()
+    assert {note for note in report.notes if "asked for" in note} == {
+        "the decoder was not asked for and stays as it is", "the auxiliary was not asked for and stays as it is"
+    }  # fmt: skip
+
+
+def test_given_source_classes_win_over_the_files(official):
+    ours, given = ClassList.from_names(["x"]), ClassList.from_names(["a", "b", "c", "x", "d"])
+    model = segmenter(1)
+    load_weights(model, official[0], classes=ours, source_classes=given)
+    assert torch.equal(model.decoder.conv_seg.weight[0], official[1].decoder.conv_seg.weight[3])
+
+
+def test_classes_without_a_partner_are_told_on_both_sides(official):
+    report = load_weights(segmenter(2), official[0], classes=ClassList.from_names(["sky", "cars"]))
+    assert report.new_classes == ("cars",)
+    assert "classes of the weights without a partner: road, car, tree, sign" in report.notes
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("wrap", [torch.compile, torch.nn.DataParallel])
+def test_wrapped_models_of_both_versions_take_weights(tmp_path, version, wrap):
+    source = segmenter(version=version, seed=1)
+    path = saved(tmp_path / "a.pth", source.state_dict())
+    model = segmenter(version=version)
+    assert load_weights(wrap(model), path).coverage == 1
+    assert unchanged(model, source.state_dict())
+    parted = segmenter(version=version)
+    parted.encoder = torch.compile(parted.encoder)
+    assert load_weights(parted, path).coverage == 1
+
+
+def test_a_model_without_values_is_refused(classifier):
+    with pytest.raises(ValueError, match="got one on the device meta"):
+        load_weights(encoder().to("meta"), classifier[0])
+
+
+def test_what_becomes_infinite_in_the_models_type_is_refused(classifier, tmp_path):
+    state = theirs(classifier_state(classifier[1]), "microsoft")
+    state["patch_embed.proj.bias"] = torch.full((8,), 1e300, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"patch_embed.proj.bias: values beyond the range of torch.float32"):
+        load_weights(encoder(), saved(tmp_path / "a.pth", state))
+
+
+def test_whole_numbers_are_no_weights(classifier, tmp_path):
+    state = theirs(classifier_state(classifier[1]), "microsoft")
+    state["patch_embed.proj.bias"] = torch.ones(8, dtype=torch.int32)
+    with pytest.raises(
+        ValueError, match=r"patch_embed\.proj\.bias: torch\.int32 in the file, torch\.float32 in the model"
+    ):
+        load_weights(encoder(), saved(tmp_path / "a.pth", state))
+
+
+def test_a_state_dict_is_taken_as_it_is(classifier):
+    model = encoder()
+    report = load_weights(model, {"model": theirs(classifier_state(classifier[1]), "timm")})
+    assert (report.source, report.coverage) == ("the state dict", 1)
+    with pytest.raises(ValueError, match="the state dict cannot be read as weights: it must hold named tensors"):
+        load_weights(model, {"a": 1})
+
+
+def test_counters_of_batches_may_be_missing(official, tmp_path):
+    state = {name: v for name, v in theirs(official[1].state_dict(), "official").items() if "num_batches" not in name}
+    report = load_weights(segmenter(), saved(tmp_path / "a.pth", state))
+    assert (report.coverage, report.new) == (1, ())
+
+
+def test_output_norms_are_promised_by_a_segmentor_alone(official, tmp_path):
+    state = theirs(official[1].state_dict(), "official")
+    state.pop("backbone.norm1.weight")
+    with pytest.raises(ValueError, match=r"missing are encoder\.norm1\.weight"):
+        load_weights(segmenter(), saved(tmp_path / "a.pth", state))
+    last = {f"encoder.norm3.{end}": torch.ones(64) for end in ("weight", "bias")}
+    only_last = {n: v for n, v in classifier_state(encoder(seed=1)).items() if n.startswith("encoder.")} | last
+    report = load_weights(segmenter(), saved(tmp_path / "b.pth", theirs(only_last, "mmseg")))
+    assert report.coverage == 1
+    assert "encoder.norm3.bias" in report.loaded
+
+
+def test_the_average_of_the_weights_is_told(classifier, tmp_path):
+    state = theirs(classifier_state(classifier[1]), "timm")
+    zeros = {name: torch.zeros_like(value) for name, value in state.items()}
+    report = load_weights(encoder(), saved(tmp_path / "a.pth", {"state_dict": zeros, "state_dict_ema": state}))
+    assert any("average" in note for note in report.notes)
+
+
+def test_what_another_library_computes_otherwise_is_told(tmp_path):
+    notes = {}
+    for layout in ("timm", "torchvision", "microsoft"):
+        path = saved(tmp_path / f"{layout}.pth", theirs(classifier_state(encoder(seed=1)), layout))
+        notes[layout] = " ".join(load_weights(encoder(), path).notes)
+    assert "pads after the shift" in notes["timm"]
+    assert "shift_covered false" in notes["torchvision"]
+    assert notes["microsoft"] == ""
+    assert load_weights(encoder(shift_covered=False), tmp_path / "torchvision.pth").notes == ()
+
+
+def test_a_model_of_ours_that_was_built_otherwise_is_told(tmp_path):
+    source = segmenter(padded_keys="mask")
+    source.save_pretrained(tmp_path / "a")
+    report = load_weights(segmenter(), tmp_path / "a")
+    assert "the weights are of a model with encoder.padded_keys mask, this one has attend" in report.notes
+
+
+def test_the_windows_of_a_second_version_that_was_trained_on(tmp_path):
+    source = encoder(2, seed=1, window_size=4, pretrained_window_size=(3, 3, 3, 2))
+    segmenter_ = segmenter(version=2, window_size=4, pretrained_window_size=(3, 3, 3, 2), seed=1)
+    segmenter_.save_pretrained(tmp_path / "a")
+    model = segmenter(version=2, window_size=4)
+    report = load_weights(model, tmp_path / "a")
+    assert [one.what for one in report.adapted] == [
+        *["pretrained window of the coordinates 4x4 -> 3x3"] * 3, "pretrained window of the coordinates 4x4 -> 2x2"
+    ]  # fmt: skip
+    assert same_output(model, segmenter_)
+    assert source.settings["init_args"]["pretrained_window_size"] == (3, 3, 3, 2)
+    untouched = segmenter(version=2, window_size=4, depths=(2, 2, 3, 2))
+    with pytest.raises(ValueError, match="missing are"):
+        load_weights(untouched, tmp_path / "a")
+    assert untouched.encoder.settings["init_args"]["pretrained_window_size"] is None
+    assert untouched.encoder.layers[0].blocks[0].attn.position_bias.pretrained_window != (3, 3)

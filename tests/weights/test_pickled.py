@@ -13,14 +13,14 @@ import torch
 from torch import nn
 
 from src.weights.pickled import load_pickled
-from tests.weights.pickle_files import FORMS, module_with, save, tree_of, write
+from tests.weights.pickle_files import FORMS, carrier, module_with, save, text, tree_of, write
 
 PLAIN = {
     "text": "Käfer",
     "numbers": [1, -(2**70), 0.5, True, None],
     "pair": ("a", ("b", b"\x00\xff")),
     "set": {1, 2},
-    3: {(1, "x"): {}},
+    3: {None: {b"x": {}}, 1.5: {True: 1}},
 }
 
 
@@ -238,13 +238,36 @@ def test_other_harmless_objects_vanish(path, form):
     assert list(loaded["pairs"]) == ["b", "a"]
 
 
-def test_memory_is_mapped_and_not_copied(path):
+def test_memory_is_mapped_and_not_copied(path, monkeypatch):
     """A file of the new form takes no memory until its values are looked at."""
-    save({"a": torch.zeros(50_000_000, dtype=torch.uint8)}, path, "archive")
-    statm = Path("/proc/self/statm")
-    if not statm.exists():
-        pytest.skip("the system does not tell how much memory is in use")
-    pages = int(statm.read_text().split()[1])
+    save({"a": torch.arange(5.0), "b": torch.arange(7)}, path, "archive")
+    mapped = []
+    from_file = torch.UntypedStorage.from_file
+    monkeypatch.setattr(
+        torch.UntypedStorage, "from_file", lambda *arguments: mapped.append(from_file(*arguments)) or mapped[-1]
+    )
     loaded = load_pickled(path)
-    assert loaded["a"].numel() == 50_000_000
-    assert (int(statm.read_text().split()[1]) - pages) * 4096 < 25_000_000
+    (whole,) = mapped
+    for name in ("a", "b"):
+        assert 0 < loaded[name].data_ptr() - whole.data_ptr() < whole.nbytes()
+
+
+@pytest.mark.parametrize("before", range(8))
+def test_memory_that_begins_anywhere_is_brought_into_line(path, before):
+    storage = b"(" + text("storage") + carrier("torch.DoubleStorage") + text("0") + text("cpu") + b"K\x02tQ"
+    tensor = carrier("torch._utils._rebuild_tensor_v2") + b"(" + storage + b"K\x00K\x02\x85K\x01\x85\x89NtR"
+    pickled = b"\x80\x02" + text("x" * before) + b"0" + tensor + b"."
+    loaded = load_pickled(write(path, pickled, "archive", struct.pack("<2d", 0.5, 3), ("0",)))
+    assert loaded.tolist() == [0.5, 3]
+    assert loaded.data_ptr() % 8 == 0
+
+
+def test_a_layout_vanishes(path):
+    for form in FORMS:
+        assert load_pickled(write(path, b"](V1\n" + carrier("torch.strided") + b"e.", form)) == ["1"]
+
+
+def test_keys_and_members_that_are_no_texts_or_numbers_vanish(path):
+    tree = {(1, 2): 1, "a": {(1,), 3}, 2**70: 1, -(2**63): 2, frozenset((1,)): 3}
+    for form in FORMS:
+        assert load_pickled(save(tree, path, form)) == {"a": {3}, -(2**63): 2}

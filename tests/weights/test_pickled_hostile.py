@@ -38,7 +38,7 @@ def calls(mark: str) -> dict[str, bytes]:
         "BUILD": b"\x80\x02cbuiltins\nexec\n" + text(f"open({mark!r}, 'w')") + b"b.",
         "eval": b"cbuiltins\neval\n(" + text(f"open({mark!r}, 'w')") + b"tR.",
         "eval of Python 2": b"c__builtin__\neval\n(" + text(f"open({mark!r}, 'w')") + b"tR.",
-        "import": b"cbuiltins\n__import__\n(" + text("antigravity") + b"tR.",
+        "import": b"cbuiltins\n__import__\n(" + text("this") + b"tR.",
         "partial": b"cfunctools\npartial\n(" + real + text(command) + b"tR(tR.",
         "operator": b"coperator\nattrgetter\n(" + text("system") + b"tR(cbuiltins\n__import__\n(Vos\ntRtR.",
         "getattr of a module": b"cbuiltins\ngetattr\n(cbuiltins\n__import__\n(Vos\ntRVsystem\ntR("

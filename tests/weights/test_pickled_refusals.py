@@ -1,5 +1,6 @@
 """Files that cannot be read as those of ``torch.save`` are named, with the reason."""
 
+import os
 import pickle
 import tarfile
 import zipfile
@@ -33,6 +34,45 @@ def test_what_is_not_a_file_is_named(tmp_path):
     for name in ("a" * 300, "nul\0"):
         with pytest.raises(ValueError, match=r"must be a file that may be read, got .+; check the path"):
             load_pickled(tmp_path / name)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with names")
+def test_what_may_never_end_is_not_opened(path):
+    os.mkfifo(path)
+    for place in (path, "/dev/zero"):
+        with pytest.raises(
+            ValueError, match=rf"{place} must be a file that may be read, got a device or a pipe; check"
+        ):
+            load_pickled(place)
+
+
+def test_a_bad_file_that_was_fetched_is_to_be_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(torch.hub, "_hub_dir", None)
+    kept, own = tmp_path / "hub" / "checkpoints" / "a" / "swin.pth", tmp_path / "swin.pth"
+    kept.parent.mkdir(parents=True)
+    for path, remedy in ((kept, "remove it and start again"), (own, "copy it again")):
+        path.write_bytes(b"<html>")
+        with pytest.raises(ValueError, match=rf"{path} cannot be read as weights: it is a web page.*; {remedy},? or"):
+            load_pickled(path)
+
+
+def test_one_turned_bit_in_the_memory_of_a_tensor_is_told(path):
+    content = save({"a": torch.arange(100.0)}, path, "archive").read_bytes()
+    place = content.index(torch.arange(100.0).numpy().tobytes()) + 5
+    path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    with pytest.raises(ValueError, match="cannot be read as weights: it is damaged; copy it again"):
+        load_pickled(path)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_archive_with_two_memories_of_one_name_is_told(path):
+    save({"a": torch.arange(2.0)}, path, "archive")
+    with zipfile.ZipFile(path, "a") as archive:
+        name = next(name for name in archive.namelist() if name.endswith("/data/0"))
+        archive.writestr(name, bytes(8))
+    with pytest.raises(ValueError, match="it is an archive of another program"):
+        load_pickled(path)
 
 
 def a_tar(path):

@@ -86,6 +86,42 @@ def test_a_name_stands_for_its_source(tmp_path, monkeypatch):
     assert fetched("swin_tiny_imagenet1k") == path
 
 
+def test_a_name_of_ade20k_knows_its_classes(tmp_path, monkeypatch):
+    path = saved(tmp_path / "a.pth", theirs(segmenter(num_classes=150).state_dict(), "official"))
+    assert read_published(path).classes is None
+    row = replace(NAMED["upernet_swin_tiny_ade20k"], source=str(path))
+    monkeypatch.setattr("src.weights.published.find_named", {"upernet_swin_tiny_ade20k": row}.get)
+    assert read_published("upernet_swin_tiny_ade20k").classes == ClassList.ade20k()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("decode_head.conv_seg.weight", torch.tensor(1.0)), ("x", torch.tensor(1.0))]
+)
+def test_a_shape_that_no_classifier_has_is_damage(tmp_path, key, value):
+    state = theirs(segmenter().state_dict(), "official") | {key: value}
+    path = saved(tmp_path / "a.pth", state)
+    if key == "x":
+        assert read_published(path).left_over == ("x",)
+        return
+    with pytest.raises(ValueError, match=r"a\.pth must hold convolutions .* decoder\.conv_seg\.weight"):
+        read_published(path)
+
+
+def test_weights_without_values_are_damage(tmp_path):
+    state = theirs(classifier_state(encoder()), "timm") | {"patch_embed.proj.bias": torch.zeros(0)}
+    with pytest.raises(
+        ValueError, match=r"must hold weights with values, got none in encoder\.patch_embed\.proj\.bias"
+    ):
+        read_published(saved(tmp_path / "a.pth", state))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_an_embedding_of_another_shape_is_refused(tmp_path, shape):
+    state = encoder(absolute_pos_embed=(2, 2)).state_dict() | {"absolute_pos_embed": torch.ones(shape)}
+    with pytest.raises(ValueError, match="absolute_pos_embed"):
+        load_weights(encoder(absolute_pos_embed=(2, 2)), saved(tmp_path / "a.pth", state))
+
+
 def test_a_name_that_is_mistyped_is_told_with_the_nearest():
     with pytest.raises(FileNotFoundError, match=r"got swin_tiny_imagnet1k.*did you mean swin_tiny_imagenet1k\?"):
         read_published("swin_tiny_imagnet1k")

@@ -41,7 +41,7 @@ def test_the_table_says_it_all():
         "  adapted     window 7x7 -> 12x12 (bicubic), 12 times",
         "  adapted     classes 150 -> 3 (2 by name)",
         "  new         1 class (pole); encoder.norm* (3)",
-        "  left over   classifier.head (2)",
+        "  left over   the image classifier (2)",
         "  note        the average was taken",
     ]
 

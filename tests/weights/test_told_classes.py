@@ -3,6 +3,7 @@
 import pytest
 
 from src.classes import ClassList
+from src.weights.class_names import matched_classes
 from src.weights.told_classes import told_classes
 
 STREET = ["sky", "road", "car"]
@@ -31,7 +32,6 @@ def test_names_are_found(facts):
     [
         {},
         {"meta": {"CLASSES": ["sky", "road"]}},  # of another length
-        {"meta": {"CLASSES": ["sky", "road", "sky"]}},
         {"meta": {"CLASSES": 3}},
         {"meta": "text"},
         {"config": {"id2label": {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}}},
@@ -43,6 +43,13 @@ def test_names_are_found(facts):
 )
 def test_what_says_nothing_is_nothing(facts):
     assert told_classes(facts, 3) is None
+
+
+def test_a_name_that_stands_twice_calls_neither_class():
+    classes = told_classes({"config": {"id2label": {"0": "sky", "1": "road", "2": "sky"}}}, 3)
+    match = matched_classes(classes, ClassList.from_names(["road", "sky"]))
+    assert match.pairs == {0: 1}
+    assert list(match.unclear) == ["sky"]
 
 
 def test_a_damaged_palette_leaves_the_names():

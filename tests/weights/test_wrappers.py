@@ -168,3 +168,66 @@ def test_a_file_without_named_tensors_is_refused_with_what_it_holds(tree, told):
 
 def test_a_name_that_is_a_wrapper_alone_stays():
     assert names({"module": A}) == {"module": [0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        ({"ema": {"w": A, "decay": B, "n_averaged": torch.tensor(5)}}, {"w", "decay"}),
+        ({"module.w": A, "n_averaged": torch.tensor(3)}, {"w"}),
+        ({"w": A, "n_averaged": torch.tensor(3)}, {"w", "n_averaged"}),
+        ({"w": A, "steps": torch.tensor(3)}, {"w", "steps"}),
+    ],
+)
+def test_counters_of_an_average_go_and_weights_of_their_name_stay(tree, expected):
+    assert unwrapped(tree).tensors.keys() == expected
+
+
+def test_parts_of_a_model_may_be_called_like_states_of_training():
+    tree = {"state_dict": {"config.w": A, "net": {"scaler": {"w": B}, "config": {"w": C}}}}
+    assert names(tree) == {"config.w": [0, 0], "net.scaler.w": [1, 1], "net.config.w": [2, 2]}
+
+
+def test_of_facts_of_one_name_the_outer_one_is_taken():
+    tree = {"epoch": 2, "model": {"epoch": 1, "state_dict": {"w": A, "epoch": 0, "lr": 3}, "lr": 4, "seed": 5}}
+    assert unwrapped(tree).facts == {"epoch": 2, "lr": 4, "seed": 5}
+
+
+def test_only_small_tensors_become_facts():
+    tree = {"state_dict": {"w": A}, "meta": {"small": torch.zeros(3000), "large": torch.zeros(5000)}}
+    assert unwrapped(tree | {"also": torch.zeros(4096)}).facts == {"meta": {"small": [0] * 3000}, "also": [0] * 4096}
+    many = [torch.zeros(3000), torch.zeros(3000)]
+    found = unwrapped(tree | {"many": many, "meta": {"many": many}, "cfg": many})
+    assert found.facts == {"meta": {}, "cfg": None}
+    assert found.notes == ("tensors beside the weights were left out, those of `meta`, `many`, `cfg`",)
+
+
+def test_tensors_without_values_are_empty_facts():
+    tree = {"state_dict": {"w": A}, "none": torch.zeros(10**9, 0), "meta": {"none": torch.zeros(0, 3)}}
+    assert unwrapped(tree).facts == {"none": [], "meta": {"none": []}}
+
+
+def test_endless_facts_are_refused():
+    numbers = torch.zeros(1).expand(4096)
+    with pytest.raises(ValueError, match="it must hold at most 262144 numbers beside its weights, got more in tensors"):
+        unwrapped({"state_dict": {"w": A}} | {str(number): numbers for number in range(65)})
+    assert len(unwrapped({"state_dict": {"w": A}} | {str(number): numbers for number in range(64)}).facts) == 64
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2J", "a\nb", "a\0", "\ud800", "a\u202eb"])
+def test_names_that_steer_a_terminal_are_refused(name):
+    for tree in ({name: A}, {"state_dict": {name: {"w": A}}}):
+        with pytest.raises(ValueError, match="the names of its tensors must be printable, got '") as error:
+            unwrapped(tree)
+        assert str(error.value).isprintable()
+    assert all(note.isprintable() for note in unwrapped({"model": {"w": A}, name: torch.zeros(5000)}).notes)
+    with pytest.raises(ValueError, match="it must hold named tensors, got '") as error:
+        unwrapped({name: 3})
+    assert str(error.value).isprintable()
+
+
+def test_names_have_an_end():
+    tree = {"a" * 500: {"b" * 499: A}}
+    assert list(names(tree)) == [f"{'a' * 500}.{'b' * 499}"]
+    with pytest.raises(ValueError, match="it must hold names of at most 1000 characters, got one of 1001"):
+        unwrapped({"a" * 500: {"b" * 500: A}})

@@ -1,12 +1,19 @@
+import json
+import platform
+import resource
+import subprocess
+from pathlib import Path
+
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 
-from src.weights.written import check_destination, write_file, write_folder
+from src.weights.written import check_apart, check_destination, write_file, write_folder
 
 
-def check(path, source="swin_tiny_imagenet1k", is_folder=False, overwrite=False):
-    check_destination(path, str(source), is_folder, overwrite)
+def check(path, is_folder=False, overwrite=False):
+    check_destination(path, is_folder, overwrite)
 
 
 def test_a_new_place_is_fine(tmp_path):
@@ -30,11 +37,36 @@ def test_the_source_is_never_replaced(tmp_path):
     path.write_text("weights")
     (tmp_path / "link.pth").symlink_to(path)
     for out in (path, tmp_path / "link.pth", tmp_path / "folder" / ".." / "folder" / "a.pth"):
-        with pytest.raises(ValueError, match=r"OUT must be another place than IN"):
-            check(out, path, overwrite=True)
+        for source in (path, tmp_path / "link.pth", tmp_path / "folder"):
+            with pytest.raises(ValueError, match=r"OUT must be another place than IN"):
+                check_apart(out, source)
     for out in (tmp_path / "folder", tmp_path):
         with pytest.raises(ValueError, match=r"OUT must be another place than IN"):
-            check(out, path, is_folder=True, overwrite=True)
+            check_apart(out, path)
+    (tmp_path / "folder" / "b.pth").touch()
+    check_apart(tmp_path / "folder" / "b.pth", path)
+    check_apart(tmp_path / "folder" / "c.pth", tmp_path / "folder")
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_the_parts_of_an_index_are_its_source(tmp_path, is_folder):
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}))
+    for name in ("1.safetensors", "2.safetensors", "3.safetensors"):
+        (tmp_path / name).touch()
+    (tmp_path / "link.pth").symlink_to(tmp_path / "2.safetensors")
+    for name in ("1.safetensors", "2.safetensors", "link.pth", index.name):
+        with pytest.raises(ValueError, match=r"OUT must be another place than IN"):
+            check_apart(tmp_path / name, tmp_path if is_folder else index)
+    if not is_folder:
+        check_apart(tmp_path / "3.safetensors", index)
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"weight_map": 3}', "[" * 100_000, ""])
+def test_an_index_that_is_none_is_told_by_who_reads_it(tmp_path, text):
+    (tmp_path / "a.index.json").write_text(text)
+    (tmp_path / "b.pth").touch()
+    check_apart(tmp_path / "b.pth", tmp_path / "a.index.json")
 
 
 def test_a_folder_with_anything_else_is_not_replaced(tmp_path):
@@ -67,6 +99,21 @@ def test_an_end_that_is_not_known_is_told(tmp_path, name):
         check(tmp_path / name)
 
 
+def test_places_where_nothing_can_be_are_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.pth").touch()
+    for out in ("a.pth/x.pth", "a.pth/new/x.pth", tmp_path / "a.pth" / "x.pth"):
+        with pytest.raises(ValueError, match=r"OUT must be in a folder, got .*a\.pth is a file; choose another place"):
+            check(Path(out))
+    with pytest.raises(ValueError, match=r"cannot be written \(File name too long\)"):
+        check(Path("a" * 300 + ".pth"))
+    for out in (".", "", tmp_path):
+        with pytest.raises(ValueError, match="OUT must be another folder than the one you are in"):
+            check(Path(out), is_folder=True)
+        with pytest.raises(ValueError, match="OUT must end in"):
+            check(Path(out))
+
+
 @pytest.mark.parametrize("end", [".pth", ".pt", ".bin", ".ckpt"])
 def test_a_slice_does_not_take_the_whole_along(tmp_path, end):
     whole = torch.zeros(1_000_000)
@@ -79,6 +126,51 @@ def test_a_slice_does_not_take_the_whole_along(tmp_path, end):
 def test_a_safe_file_is_flat(tmp_path):
     write_file(tmp_path / "new" / "a.safetensors", {"part": torch.ones(2)}, lambda tensors: {"state_dict": tensors})
     assert set(load_file(tmp_path / "new" / "a.safetensors")) == {"part"}
+
+
+def test_values_stand_beside_a_safe_file(tmp_path):
+    write_file(tmp_path / "a.safetensors", {"part": torch.ones(2)}, dict, {"swin": "{}"})
+    with safe_open(tmp_path / "a.safetensors", framework="pt") as opened:
+        assert opened.metadata() == {"format": "pt", "swin": "{}"}
+
+
+@pytest.mark.parametrize("name", ["a.pth", "a.safetensors", "hub"])
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path, name):
+    (tmp_path / "there").mkdir()
+    link, there = tmp_path / name, tmp_path / "there" / name
+    link.symlink_to(there)
+    for value in (1.0, 2.0):
+        if name == "hub":
+            write_folder(link, {"part": torch.tensor(value)}, {"config.json": {}})
+            held = load_file(there / "model.safetensors")
+        else:
+            write_file(link, {"part": torch.tensor(value)}, dict)
+            held = load_file(there) if name.endswith("safetensors") else torch.load(there, weights_only=True)
+        assert link.is_symlink()
+        assert held["part"] == value
+    assert list(there.parent.iterdir()) == [there]
+
+
+@pytest.mark.parametrize("name", ["a.pth", "hub"])
+def test_what_a_killed_conversion_left_is_removed(tmp_path, name):
+    ended = int(subprocess.run(["sh", "-c", "echo $$"], capture_output=True, check=True).stdout)
+    (tmp_path / f".01234567.{platform.node()[:64]}.{ended}.part").touch()
+    if name == "hub":
+        write_folder(tmp_path / name, {"part": torch.ones(1)}, {})
+    else:
+        write_file(tmp_path / name, {"part": torch.ones(1)}, dict)
+    assert list(tmp_path.iterdir()) == [tmp_path / name]
+
+
+def test_why_a_file_could_not_be_written_is_said_in_the_words_of_the_system(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # as a full disk, torch says something else of it
+    try:
+        with pytest.raises(ValueError, match=r"a\.pth cannot be written \(File too large\); make room"):
+            write_file(tmp_path / "a.pth", {"part": torch.ones(1_000_000)}, dict)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_fails_leaves_nothing(tmp_path, monkeypatch):

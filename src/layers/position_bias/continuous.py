@@ -50,20 +50,30 @@ class ContinuousBias(PositionBias):
             raise ValueError(
                 f"window must be 1 token or more along one or two axes, got {tuple(window)}; give a larger one."
             )
-        if pretrained_window is not None and not any(pretrained_window):
-            pretrained_window = None
-        if pretrained_window is not None and (len(pretrained_window) != len(window) or min(pretrained_window) < 1):
-            raise ValueError(
-                f"pretrained_window must be 1 token or more along each of the window's {len(window)} axes, or 0 along "
-                f"all, got {tuple(pretrained_window)}; give that of the pretraining, or None."
-            )
         if num_heads < 1 or hidden < 1:
             raise ValueError(
                 f"num_heads and hidden must be at least 1, got {num_heads} and {hidden}; give the attention's heads."
             )
         self.window = tuple(window)
-        self.pretrained_window = None if pretrained_window is None else tuple(pretrained_window)
+        self.set_pretrained_window(pretrained_window)
         self.mlp = nn.Sequential(nn.Linear(len(window), hidden), nn.ReLU(), nn.Linear(hidden, num_heads, bias=False))
+
+    def set_pretrained_window(self, window: Sequence[int] | None) -> None:
+        """Says whose reach the weights were trained with.
+
+        Args:
+            window: as ``pretrained_window``.
+
+        Raises:
+            ValueError: it has no tokens along one axis only, or other axes.
+        """
+        window = self.window if window is None or not any(window) else tuple(window)
+        if len(window) != len(self.window) or min(window) < 1:
+            raise ValueError(
+                f"pretrained_window must be 1 token or more along each of the window's {len(self.window)} axes, or 0 "
+                f"along all, got {window}; give that of the pretraining, or None."
+            )
+        self.pretrained_window = window
 
     @property
     def num_heads(self) -> int:
@@ -85,9 +95,7 @@ class ContinuousBias(PositionBias):
         """
         first, last = self._layers()
         dtype = torch.promote_types(first.weight.dtype, torch.float32)
-        offsets, index = log_offsets(
-            query_coords, key_coords, self.window, self.pretrained_window or self.window, dtype
-        )
+        offsets, index = log_offsets(query_coords, key_coords, self.window, self.pretrained_window, dtype)
         with _full_precision(offsets.device):
             hidden = F.relu(F.linear(offsets, first.weight.to(dtype), first.bias.to(dtype)))
             values = _LARGEST * F.linear(hidden, last.weight.to(dtype)).sigmoid()  # (distinct offsets, heads)
@@ -101,7 +109,7 @@ class ContinuousBias(PositionBias):
             window: extent of the new window along each axis, in tokens.
         """
         first, _ = self._layers()
-        resized = type(self)(window, self.num_heads, self.pretrained_window or self.window, first.out_features)
+        resized = type(self)(window, self.num_heads, self.pretrained_window, first.out_features)
         resized.to(first.weight).load_state_dict(self.state_dict())
         return resized
 

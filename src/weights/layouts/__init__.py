@@ -6,7 +6,7 @@ from src.weights.layouts.mmseg import MMSEG
 from src.weights.layouts.official import OFFICIAL
 from src.weights.layouts.smp import SMP
 from src.weights.layouts.timm import TIMM, TIMM_FEATURES
-from src.weights.layouts.toolkit import TOOLKIT, TOOLKIT_ENCODER, TOOLKIT_FOREIGN, TOOLKIT_HEADS, TOOLKIT_SMP
+from src.weights.layouts.toolkit import TOOLKIT, TOOLKIT_ENCODER, TOOLKIT_FOREIGN, TOOLKIT_HEADS
 from src.weights.layouts.torchvision import TORCHVISION, TORCHVISION_V2
 from src.weights.layouts.transformers import (
     TRANSFORMERS,
@@ -19,7 +19,6 @@ LAYOUTS: tuple[Layout, ...] = (
     TOOLKIT,
     TOOLKIT_ENCODER,
     TOOLKIT_HEADS,
-    TOOLKIT_SMP,
     SMP,
     OFFICIAL,
     MICROSOFT,

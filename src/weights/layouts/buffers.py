@@ -15,6 +15,7 @@ from src.weights.layouts.layout import State
 from src.weights.layouts.recognise import kind_of, layout_named
 
 _CPU = torch.device("cpu")
+_MOST_IN_A_MASK = 2**26
 _BLOCK = re.compile(r"encoder\.layers\.(\d+)\.blocks\.(\d+)\.norm1\.weight")
 _BLOCKS = {
     "microsoft": "layers.{stage}.blocks.{block}",
@@ -45,7 +46,8 @@ def buffers(
         Tensors by name, none of them shared; empty where the library keeps none.
 
     Raises:
-        ValueError: the layout is not known, or its library has no such windows, or none at that image size.
+        ValueError: the layout is not known, or its library has no such windows, or none at that image size, or masks
+            of too many values there.
     """
     first = "encoder.layers.0.blocks.0.attn."
     version = 2 if f"{first}logit_scale" in state else 1
@@ -56,6 +58,7 @@ def buffers(
     if layout_name != "torchvision":
         _check_square(layout_name, windows)
     pretrained = pretrained_windows or [None] * len(windows)
+    dtype = state[f"{first}proj.weight"].dtype
     made: State = {}
     for stage, block in (map(int, match.groups()) for name in state if (match := _BLOCK.fullmatch(name))):
         window = windows[stage]
@@ -65,11 +68,11 @@ def buffers(
         index = relative_index(coords, coords, window).clone()  # (N, N)
         made[f"{attention}.relative_position_index"] = index.flatten() if layout_name == "torchvision" else index
         if version == 2:
-            made[f"{attention}.relative_coords_table"] = _coordinates(window, pretrained[stage] or window)
+            made[f"{attention}.relative_coords_table"] = _coordinates(window, pretrained[stage] or window).to(dtype)
         if layout_name == "microsoft":
             map_size = _map_size(state, stage, window, image_size)
             if block % 2 and 1 < window[0] < min(map_size):
-                made[f"{name}.attn_mask"] = _mask(map_size, window)
+                made[f"{name}.attn_mask"] = _mask(map_size, window).to(dtype)
     return made
 
 
@@ -108,5 +111,11 @@ def _map_size(state: State, stage: int, window: Size, image_size: Size | None) -
 
 def _mask(map_size: Size, window: Size) -> Tensor:
     """What Microsoft's code adds in each shifted window ``(M, N, N)``: 0 within a region, -100 between two."""
+    count = map_size[0] * map_size[1] * window[0] * window[1]
+    if count > _MOST_IN_A_MASK:
+        raise ValueError(
+            f"image_size must give masks of at most {_MOST_IN_A_MASK:,} values in the layout microsoft, got one of "
+            f"{count:,}; give a smaller one."
+        )
     regions = cast(Tensor, window_regions(map_size, map_size, window, (window[0] // 2, window[1] // 2), False, _CPU))
     return torch.where(regions[:, :, None] == regions[:, None, :], 0.0, -100.0)

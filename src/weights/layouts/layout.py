@@ -11,11 +11,19 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
+from src.download.address import printable
+
 State = dict[str, Tensor]
 """Tensors by name."""
 
 Kind = Literal["classifier", "encoder", "segmentor"]
 """What a file holds: an image classifier, an encoder alone, or an encoder with decoder and auxiliary head."""
+
+Names = str | tuple[str, ...]
+"""A name with places in it, or several whose tensors belong together."""
+
+Translation = Callable[[Sequence[Tensor]], Sequence[Tensor]]
+"""What gives tensors from tensors."""
 
 _SUFFIXES = r"(|\.weight|\.bias|\.running_mean|\.running_var|\.num_batches_tracked)"
 _PLACE = re.compile(r"\{(?:(?P<factor>\d*)(?P<letter>[a-z])(?:\+(?P<plus>\d+))?|(?P<minus>\d+)-(?P<down>[a-z])|\*)\}")
@@ -29,11 +37,15 @@ class Change(NamedTuple):
         to_theirs: the way back.
     """
 
-    to_ours: Callable[[Sequence[Tensor]], Sequence[Tensor]]
-    to_theirs: Callable[[Sequence[Tensor]], Sequence[Tensor]]
+    to_ours: Translation
+    to_theirs: Translation
 
 
-SAME = Change(lambda tensors: tensors, lambda tensors: tensors)
+def _unchanged(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    return tensors
+
+
+SAME = Change(_unchanged, _unchanged)
 
 
 class Row(NamedTuple):
@@ -49,9 +61,18 @@ class Row(NamedTuple):
         change: what happens to the tensors.
     """
 
-    theirs: str | tuple[str, ...]
-    ours: str | tuple[str, ...]
+    theirs: Names
+    ours: Names
     change: Change = SAME
+
+
+def same(*names: str) -> tuple[Row, ...]:
+    """Rows of what has the same name on both sides.
+
+    Args:
+        *names: the names.
+    """
+    return tuple(Row(name, name) for name in names)
 
 
 @dataclass(frozen=True)
@@ -126,15 +147,15 @@ class Layout:
         return _translated(state, [(row.ours, row.theirs, row.change.to_theirs) for row in rows])
 
 
-def _each(before: str, names: str | tuple[str, ...]) -> tuple[str, ...]:
+def _each(before: str, names: Names) -> tuple[str, ...]:
     return tuple(before + name for name in _as_tuple(names))
 
 
-def _rooted(root: str, names: str | tuple[str, ...]) -> tuple[str, ...]:
+def _rooted(root: str, names: Names) -> tuple[str, ...]:
     return tuple(name.replace("{root}", root) for name in _as_tuple(names))
 
 
-def _as_tuple(names: str | tuple[str, ...]) -> tuple[str, ...]:
+def _as_tuple(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else names
 
 
@@ -143,15 +164,12 @@ def _pattern(template: str) -> str:
     parts, end = [], 0
     for number, place in enumerate(_PLACE.finditer(template)):
         parts.append(re.escape(template[end : place.start()]))
-        parts.append(f"(?P<p{number}>{'.+' if place[0] == '{*}' else '[0-9]+'})")
+        parts.append(f"(?P<p{number}>{'.+' if place[0] == '{*}' else '[0-9]{1,9}'})")
         end = place.end()
     return "".join(parts) + re.escape(template[end:])
 
 
-_Way = tuple[str | tuple[str, ...], str | tuple[str, ...], Callable[[Sequence[Tensor]], Sequence[Tensor]]]
-
-
-def _translated(state: State, ways: Sequence[_Way]) -> tuple[State, list[str]]:
+def _translated(state: State, ways: Sequence[tuple[Names, Names, Translation]]) -> tuple[State, list[str]]:
     """Tensors under new names, in the order of the old ones.
 
     A name goes the first way whose old names are all there and whose new names nothing has taken.
@@ -171,14 +189,14 @@ def _translated(state: State, ways: Sequence[_Way]) -> tuple[State, list[str]]:
     return new_state, [name for name in state if name not in taken]
 
 
-def _changed(
-    names: Sequence[str], tensors: Sequence[Tensor], change: Callable[[Sequence[Tensor]], Sequence[Tensor]]
-) -> Sequence[Tensor]:
+def _changed(names: Sequence[str], tensors: Sequence[Tensor], change: Translation) -> Sequence[Tensor]:
     try:
+        if change is not _unchanged and not all(tensor.ndim and tensor.numel() for tensor in tensors):
+            raise ValueError("be of one axis or more, none of them empty")
         return change(tensors)
     except ValueError as error:
         shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
-        raise ValueError(f"{' and '.join(names)} must {error}, got {shapes}") from error
+        raise ValueError(f"{printable(' and '.join(names))} must {error}, got {shapes}") from error
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The names of the authors' code for segmentation: Microsoft's below ``backbone.``, norms of the outputs, heads."""
 
 from src.weights.layouts.heads import heads
-from src.weights.layouts.layout import Layout, Row
+from src.weights.layouts.layout import Layout, Row, same
 from src.weights.layouts.microsoft import BLOCKS, MERGES, STEM
 from src.weights.layouts.reordering import GRID
 
@@ -12,7 +12,7 @@ OFFICIAL = Layout(
         *BLOCKS,
         *MERGES,
         Row("absolute_pos_embed", "absolute_pos_embed", GRID),
-        Row("norm{i}", "norm{i}"),
+        *same("norm{i}"),
     ),
     rest=heads(),
     roots={"encoder": "", "segmentor": "backbone."},

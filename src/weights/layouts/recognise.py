@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from src.download.address import printable
 from src.weights.layouts import LAYOUTS
 from src.weights.layouts.layout import Kind, Layout, State, prefixes
 from src.wording import listed
@@ -43,14 +44,14 @@ def recognise(names: Sequence[str], prefix: str | None = None) -> Recognised:
     found = _places(names)
     if not found:
         raise ValueError(_unknown(names))
-    places = [f"`{each.place}` ({each.layout.name})" for each in found]
+    places = [f"`{printable(each.place)}` ({each.layout.name})" for each in found]
     if prefix is not None:
         wanted = prefix if prefix == "" or prefix.endswith(".") else f"{prefix}."
         chosen = [each for each in found if wanted == each.place] or [each for each in found if wanted == each.prefix]
         if len(chosen) != 1:
             raise ValueError(
-                f"prefix must be what stands before the names of one model in the file, got `{prefix}`; there are "
-                f"{listed(places)}."
+                f"prefix must be what stands before the names of one model in the file, got "
+                f"`{printable(prefix)}`; there are {listed(places)}."
             )
         return chosen[0]
     if len(found) > 1:
@@ -84,8 +85,8 @@ def _unknown(names: Sequence[str]) -> str:
         known.setdefault(layout.name, ", ".join(marks[:_SHOWN]).replace("{*}", "relative_position_bias_table"))
     told = "; ".join(f"{name}: {marks}" for name, marks in known.items())
     return (
-        f"the weights must have the names of a known layout, got {listed(names, _SHOWN) or 'none'}; give a file of one "
-        f"of these layouts ({told})."
+        f"the weights must have the names of a known layout, got "
+        f"{printable(listed(names, _SHOWN)) or 'none'}; give a file of one of these layouts ({told})."
     )
 
 

@@ -1,6 +1,5 @@
 """What layouts do to the values of weights: other orders, joined and split tensors."""
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -11,12 +10,9 @@ from src.weights.layouts.layout import Change
 
 def _grid(tensors: Sequence[Tensor]) -> list[Tensor]:
     (embed,) = tensors
-    if embed.ndim == 4:
-        return [embed]
-    side = math.isqrt(embed.shape[1]) if embed.ndim == 3 else 0
-    if side < 1 or side**2 != embed.shape[1]:
-        raise ValueError("be (1, tokens of a square grid, channels) or (1, channels, height, width)")
-    return [embed.transpose(1, 2).unflatten(2, (side, side)).contiguous()]
+    if embed.ndim not in (3, 4) or len(embed) != 1:
+        raise ValueError("be (1, tokens, channels) or (1, channels, height, width)")
+    return [embed if embed.ndim == 4 else embed.transpose(1, 2).unsqueeze(2).contiguous()]
 
 
 def _row(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -30,10 +26,13 @@ def _of_dimensions(tensor: Tensor, count: int) -> Tensor:
 
 
 ROW = Change(_grid, _row)
-"""An absolute position embedding, theirs ``(1, H * W, C)`` (or as ours), ours ``(1, C, H, W)``."""
+"""An absolute position embedding, theirs ``(1, H * W, C)`` (or as ours), ours ``(1, C, H, W)``.
+
+Theirs do not tell their grid, so they become ``(1, C, 1, H * W)``.
+"""
 
 GRID = Change(_grid, lambda tensors: tensors)
-"""An absolute position embedding, ``(1, C, H, W)`` on both sides; theirs may come as ``(1, H * W, C)``."""
+"""An absolute position embedding, ``(1, C, H, W)`` on both sides; theirs may come as in ``ROW``."""
 
 
 def _fused(tensors: Sequence[Tensor]) -> list[Tensor]:

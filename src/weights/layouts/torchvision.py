@@ -1,5 +1,7 @@
 """torchvision's names for Swin, versions 1 and 2."""
 
+from dataclasses import replace
+
 from src.weights.layouts.layout import Layout, Row
 from src.weights.layouts.reordering import KEY_BIAS
 
@@ -17,10 +19,6 @@ _SHARED = (
     Row("features.{2i+2}.reduction", "layers.{i}.downsample.reduction"),
     Row("features.{2i+2}.norm", "layers.{i}.downsample.norm"),
 )
-_REST = (
-    Row("norm", "classifier.norm"),
-    Row("head", "classifier.head"),
-)
 _MARKS = ("{root}features.0.0.weight", "{root}features.2.reduction.weight")
 
 TORCHVISION = Layout(
@@ -30,14 +28,14 @@ TORCHVISION = Layout(
         Row(f"{_BLOCK}.attn.qkv", f"{_OURS}.attn.qkv"),
         Row(f"{_BLOCK}.attn.relative_position_bias_table", f"{_OURS}.attn.position_bias.relative_position_bias_table"),
     ),
-    rest=_REST,
+    rest=(Row("norm", "classifier.norm"), Row("head", "classifier.head")),
     roots={"classifier": "", "encoder": ""},
     marks=(*_MARKS, "{root}features.1.0.attn.relative_position_bias_table"),
     version=1,
 )
 
-TORCHVISION_V2 = Layout(
-    name="torchvision",
+TORCHVISION_V2 = replace(
+    TORCHVISION,
     encoder=(
         *_SHARED,
         Row(f"{_BLOCK}.attn.qkv.weight", f"{_OURS}.attn.qkv.weight"),
@@ -46,8 +44,6 @@ TORCHVISION_V2 = Layout(
         Row(f"{_BLOCK}.attn.cpb_mlp.0", f"{_OURS}.attn.position_bias.mlp.0"),
         Row(f"{_BLOCK}.attn.cpb_mlp.2", f"{_OURS}.attn.position_bias.mlp.2"),
     ),
-    rest=_REST,
-    roots={"classifier": "", "encoder": ""},
     marks=(*_MARKS, "{root}features.1.0.attn.logit_scale"),
     version=2,
 )

@@ -90,6 +90,25 @@ def test_coordinates_equal_timms(pretrained):
         torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_values_have_the_type_of_the_weights(dtype):
+    state = {name: value.to(dtype) for name, value in state_of(2).items()}
+    made = buffers("microsoft", state, [(4, 4)] * 2, (64, 64), [(6, 6)] * 2)
+    for name, value in made.items():
+        assert value.dtype == (torch.int64 if name.endswith("index") else dtype), name
+    table = made["layers.0.blocks.0.attn.relative_coords_table"]
+    exact = buffers("microsoft", state_of(2), [(4, 4)] * 2, (64, 64), [(6, 6)] * 2)
+    assert torch.equal(table, exact["layers.0.blocks.0.attn.relative_coords_table"].to(dtype))
+
+
+@pytest.mark.parametrize(("window", "image_size"), [(5, 100_000), (4, 8192)])
+def test_masks_that_no_memory_holds_are_refused(window, image_size):
+    with pytest.raises(
+        ValueError, match=r"image_size must give masks of at most 67,108,864 values .*give a smaller one"
+    ):
+        buffers("microsoft", state_of(window=window), [(window, window)] * 2, (image_size, 4 * image_size))
+
+
 def test_a_window_of_one_token_has_finite_coordinates():
     made = buffers("microsoft", state_of(2, 1), [(1, 1)] * 2, (32, 32))
     assert made["layers.0.blocks.0.attn.relative_coords_table"].tolist() == [[[[0.0, 0.0]]]]

@@ -203,14 +203,14 @@ def test_an_absolute_embedding_is_a_row_of_tokens():
     state = Mmseg().state_dict() | {"absolute_pos_embed": torch.randn(1, 25, 8)}
     found, ours, _ = read(state)
     embed = ours["encoder.absolute_pos_embed"]
-    assert embed.shape == (1, 8, 5, 5)
-    assert torch.equal(embed[0, :, 2, 3], state["absolute_pos_embed"][0, 2 * 5 + 3])
+    assert embed.shape == (1, 8, 1, 25)
+    assert torch.equal(embed[0, :, 0, 13], state["absolute_pos_embed"][0, 13])
     assert_round_trip(state, found, ours, ("relative_position_index",))
 
 
-@pytest.mark.parametrize("shape", [(1, 24, 8), (1, 0, 8), (25, 8), (25,)])
-def test_an_absolute_embedding_of_no_square_is_told(shape):
-    with pytest.raises(ValueError, match=r"absolute_pos_embed must be .* square grid.*, got"):
+@pytest.mark.parametrize("shape", [(2, 25, 8), (25, 8), (25,), (2, 8, 5, 5), (1, 1, 25, 8, 1)])
+def test_an_absolute_embedding_of_another_shape_is_told(shape):
+    with pytest.raises(ValueError, match=r"absolute_pos_embed must be \(1, tokens, channels\) or .*, got"):
         MMSEG.to_ours({"absolute_pos_embed": torch.zeros(shape)}, "")
 
 

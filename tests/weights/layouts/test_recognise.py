@@ -59,6 +59,14 @@ def test_unknown_names_are_told_beside_those_that_are_known():
         assert f"{name}: " in str(told.value)
 
 
+def test_names_in_errors_cannot_steer_a_terminal():
+    hostile = below("a\x1b[31m\x0b.", MICROSOFT) + below("b\u202e.", MICROSOFT)
+    for names, prefix in ((["conv\x0b1.weight", "\x00\udcff"], None), (hostile, None), (hostile, "\x9b")):
+        with pytest.raises(ValueError, match="must") as told:
+            recognise(names, prefix)
+        assert str(told.value).isprintable()
+
+
 def test_a_file_without_names_is_told():
     with pytest.raises(ValueError, match="got none"):
         recognise([])

@@ -19,13 +19,21 @@ def test_the_bias_of_keys_is_left_out_and_comes_back_as_zero():
     assert back.tolist() == [1, 2, 0, 0, 5, 6]
 
 
-def test_a_row_of_tokens_is_a_grid_row_by_row():
-    row = torch.arange(9.0).view(1, 9, 1).expand(1, 9, 2)
+@pytest.mark.parametrize("count", [1, 6, 9])
+def test_a_row_of_tokens_stays_a_row_for_it_does_not_tell_its_grid(count):
+    row = torch.arange(2.0 * count).view(1, count, 2)
     for change in (ROW, GRID):
         (grid,) = change.to_ours([row])
-        assert grid[0, 1].tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+        assert grid.shape == (1, 2, 1, count)
+        assert torch.equal(grid[0, 1, 0], row[0, :, 1])
     assert torch.equal(ROW.to_theirs([grid])[0], row)
     assert GRID.to_theirs([grid])[0] is grid
+
+
+def test_a_grid_is_a_row_of_tokens_row_by_row():
+    grid = torch.arange(12.0).view(1, 2, 2, 3)
+    (row,) = ROW.to_theirs([grid])
+    assert row[0].tolist() == [[0, 6], [1, 7], [2, 8], [3, 9], [4, 10], [5, 11]]
 
 
 @pytest.mark.parametrize("change", [ROW, GRID])
@@ -60,8 +68,9 @@ def test_parts_of_a_tensor_do_not_share_its_memory():
         (KEY_BIAS.to_ours, [(4,)], "three equal parts"),
         (KEY_BIAS.to_theirs, [(4,), (2,)], "be of one shape"),
         (ROW.to_theirs, [(1, 4, 2)], "have 4 dimensions"),
-        (ROW.to_ours, [(1, 6, 2)], "square grid"),
-        (GRID.to_ours, [(6,)], "square grid"),
+        (ROW.to_ours, [(2, 6, 2)], r"be \(1, tokens, channels\)"),
+        (GRID.to_ours, [(6,)], r"be \(1, tokens, channels\)"),
+        (GRID.to_ours, [()], r"be \(1, tokens, channels\)"),
         (UNFOLDED.to_ours, [(2, 6)], "four times as many inputs"),
         (UNFOLDED.to_theirs, [()], "four times as many inputs"),
     ],

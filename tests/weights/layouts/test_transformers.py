@@ -101,6 +101,7 @@ def test_scores_equal_transformers(size, tmp_path):
 def test_scores_with_an_absolute_embedding_equal_transformers(tmp_path):
     theirs = random_weights(PEERS["embedded"]())
     _, state, _ = read(saved(theirs, tmp_path))
+    state["encoder.absolute_pos_embed"] = state["encoder.absolute_pos_embed"].view(1, 24, 56, 56)
     images = torch.randn(1, 3, 224, 224)
     encoder = SwinTransformer(**SMALL, absolute_pos_embed=(56, 56), shift_covered=False)
     assert_same(scores(state, encoder, images), theirs(images).logits)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from src.weights.geometry import told_windows
+from src.weights.told_windows import told_windows
 
 
 def index(height: int, width: int) -> torch.Tensor:

@@ -11,7 +11,7 @@ from src.layers.position_bias.table import relative_index
 from src.layers.size import Size
 from src.layers.windows import window_coords
 from src.models.swin_encoder import stage_windows
-from src.weights.own import own_section
+from src.weights.own import own_arguments, told_window_facts
 
 _STAGE = re.compile(r"(?:layers|stages)[._](\d+)\.|features\.(\d+)\.")
 _NAME = re.compile(r"window(\d+)(?:to(\d+))?_(?:\d+to)?(\d+)")
@@ -41,27 +41,34 @@ def told_windows(
         source: how the file was named.
         num_stages: number of stages of the encoder.
     """
-    config = facts.get("config")
-    config = config if isinstance(config, Mapping) else {}
+    config = _mapping(facts.get("config"))
     return (
-        _from_settings(facts, num_stages)
+        _from_arguments(own_arguments(facts, "encoder"), "window_size", "pretrained_window_size", num_stages)
+        or _from_arguments(told_window_facts(facts), "windows", "pretrained_windows", num_stages)
         or _from_buffers(tensors, num_stages)
-        or _from_config(config.get("backbone_config") or config, num_stages)
+        or _from_config(_mapping(config.get("backbone_config")) or config, num_stages)
         or _from_name(str(config.get("architecture", "")), num_stages)
         or _from_name(source.replace("\\", "/").rpartition("/")[2], num_stages)
     )
 
 
-def _from_settings(facts: Mapping[str, Any], num_stages: int) -> Windows | None:
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _from_arguments(told: Mapping[str, Any], window: str, pretrained: str, num_stages: int) -> Windows | None:
     """From what this toolkit wrote about its own model."""
-    model = own_section(facts).get("model") or {}
     try:
-        told = model["init_args"]["encoder"]["init_args"]
-        used = stage_windows(told["window_size"], num_stages)
-        pretrained = stage_windows(told.get("pretrained_window_size") or 0, num_stages, least=0)
+        used = stage_windows(told[window], num_stages)
+        known = told.get(pretrained) or 0
+        known = known if isinstance(known, int) else [entry or 0 for entry in known]
+        reach = stage_windows(known, num_stages, least=0)
     except (LookupError, TypeError, ValueError):
         return None
-    return Windows(tuple(used), tuple(window if min(window) else None for window in pretrained))
+    return Windows(
+        tuple(used),
+        tuple(_unless_same(entry if min(entry) else None, own) for entry, own in zip(reach, used, strict=True)),
+    )
 
 
 def _from_buffers(tensors: Mapping[str, Tensor], num_stages: int) -> Windows | None:
@@ -121,7 +128,8 @@ def _from_config(config: Mapping[str, Any], num_stages: int) -> Windows | None:
     if config.get("model_type") == "swin":
         return _square([window] * num_stages, [0] * num_stages)
     pretrained = config.get("pretrained_window_sizes") or [0] * num_stages
-    if config.get("model_type") != "swinv2" or len(pretrained) != num_stages:
+    whole = isinstance(pretrained, list) and all(isinstance(side, int) and side >= 0 for side in pretrained)
+    if config.get("model_type") != "swinv2" or not whole or len(pretrained) != num_stages:
         return None
     return _at_image_size(window, image // patch, pretrained)
 
