@@ -37,6 +37,11 @@ CHANGES: tuple[Change, ...] = (
         "masks of another checkpoint in the folder of --output are an error; --overwrite true replaces them",
         ("predict",),
     ),
+    Change(
+        "0.3.0",
+        "packages that a checkpoint names are not imported from the working folder unless PYTHONPATH has it",
+        ("validate", "test", "predict"),
+    ),
 )
 
 
