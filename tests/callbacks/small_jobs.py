@@ -81,7 +81,7 @@ if __name__ == "__main__":
     for given, folder in zip(sys.argv[3::2], sys.argv[4::2], strict=True):
         try:
             failures = list(run_job(given, Path(folder), data=Slow, trainer=devices).failures)
-            # at once, in one piece: two processes write here, and one that is ended for the other's sake flushes nothing
+            # at once and in one piece: two processes write here, and one that the other ends flushes nothing
             os.write(1, f"failures: {failures}\n".encode())
         except ValueError as error:
             print("refused:", error)
