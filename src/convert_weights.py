@@ -1,6 +1,7 @@
 """``python -m src.convert_weights``: write weights as another library has them, or list the named ones."""
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from src.weights.options import named_classes
 
 _EXAMPLES = """examples:
   python -m src.convert_weights --list
-  python -m src.convert_weights upernet_swin_tiny_ade20k ade20k.ckpt --to toolkit --classes ade20k
+  python -m src.convert_weights upernet_swin_tiny_ade20k ade20k.ckpt --to toolkit
   python -m src.predict --ckpt_path ade20k.ckpt --data.images photos/ --output masks/
   python -m src.convert_weights runs/street/best.ckpt street/ --to transformers
 """
@@ -28,7 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = _parser()
     told = parser.parse_args(arguments)
     if told.list:
-        print("\n".join(table_lines()))
+        try:
+            print("\n".join(table_lines()), flush=True)
+        except BrokenPipeError:  # whoever reads, `head` for example, has had enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     if told.source is None or told.out is None or told.to is None:
         parser.error("IN, OUT and --to must be given, or --list alone")

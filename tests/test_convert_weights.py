@@ -137,3 +137,13 @@ def test_overwriting_replaces(folder):
     for _ in range(2):
         main(["model", "hub", "--to", "transformers", "--overwrite"])
     assert len(list(Path("hub").iterdir())) == 3
+
+
+def test_a_reader_of_the_list_may_stop_early():
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "src.convert_weights", "--list"]
+    result = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=environment, timeout=100)
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (0, b"")

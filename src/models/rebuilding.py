@@ -108,7 +108,7 @@ def take_weights(module: nn.Module, weights: Mapping[str, Any], path: str | Path
     Raises:
         ValueError: weights are missing, left over, of another shape, or not numbers.
     """
-    if damaged := [name for name, value in weights.items() if isinstance(value, Tensor) and not _is_finite(value)]:
+    if damaged := [name for name, value in weights.items() if isinstance(value, Tensor) and not is_finite(value)]:
         raise ValueError(
             f"{path} must hold weights that are finite, got others in {listed(damaged, _SHOWN)}; its training had "
             f"diverged: take an earlier checkpoint."
@@ -123,5 +123,12 @@ def take_weights(module: nn.Module, weights: Mapping[str, Any], path: str | Path
         ) from error
 
 
-def _is_finite(value: Tensor) -> bool:
-    return not value.is_floating_point() or value.device.type == "meta" or bool(value.isfinite().all())
+def is_finite(value: Tensor) -> bool:
+    """Whether a tensor has neither NaN nor infinities; whole numbers and values that are not there have none.
+
+    Args:
+        value: of any type and device.
+    """
+    if not value.is_floating_point() or value.device.type == "meta":
+        return True
+    return bool((value.float() if value.itemsize == 1 else value).isfinite().all())  # types of 8 bits cannot tell

@@ -128,7 +128,7 @@ class SwinTransformerV2(SwinEncoder):
         Raises:
             ValueError: they tell windows that cannot be.
         """
-        arguments = (settings["init_args"].get("encoder") or {}).get("init_args", {})
+        arguments = (settings.get("init_args", {}).get("encoder") or {}).get("init_args", {})
         recorded = arguments.get("pretrained_window_size")
         if recorded and len(arguments.get("depths", ())) == len(self.layers):
             windows = stage_windows(recorded, len(self.layers), "pretrained_window_size", least=0)

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 from typing import Any, cast
 
-import torch
 from torch import Tensor, nn
 
 from src.layers.position_bias import ContinuousBias, TableBias
@@ -126,7 +125,7 @@ class Fitting:
         if told is None or len(biases) != len(told.used):
             return []
         reaches = (known or used for used, known in zip(told.used, told.pretrained, strict=True))
-        return [(reach, bias.pretrained_window or bias.window) for reach, bias in zip(reaches, biases, strict=True)]  # type: ignore[misc]
+        return [(reach, cast(Size, bias.pretrained_window)) for reach, bias in zip(reaches, biases, strict=True)]
 
     def _follow_windows(self) -> None:
         if self.published.version != 2 or not isinstance(self.encoder, SwinTransformerV2):
@@ -141,10 +140,11 @@ class Fitting:
         for stage, (reach, bias, used) in enumerate(zip(self._reaches(), self._biases(), told.used, strict=False)):
             if used != bias.window:
                 what = f"window {_by(used)} -> {_by(bias.window)} (through its coordinates)"
-                self._adapt(f"encoder.layers.{stage}", what, torch.empty(0))
             elif reach[0] != reach[1]:
                 what = f"pretrained window of the coordinates {_by(reach[1])} -> {_by(reach[0])}"
-                self._adapt(f"encoder.layers.{stage}", what, torch.empty(0))
+            else:
+                continue
+            self.adapted.append(Adaptation(f"encoder.layers.{stage}", what))
 
     def _bias(self, name: str) -> TableBias | None:
         """The model's position bias that a weight belongs to, where it is a table."""

@@ -8,10 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from torch import Tensor
-
 from src.classes import ClassList
 from src.download.origins import located
+from src.models.rebuilding import is_finite
 from src.weights.contents import FileContents, read_contents
 from src.weights.described import EncoderDescription, described_encoder, stage_depths
 from src.weights.layouts.layout import Kind, State
@@ -207,12 +206,8 @@ def _check_values(state: State, source: str) -> None:
         raise ValueError(
             f"{source} must hold convolutions as classifiers, got another shape in {flat[0]}; it is damaged."
         )
-    damaged = [name for name, value in state.items() if not _is_finite(value)]
+    damaged = [name for name, value in state.items() if not is_finite(value)]
     if damaged:
         raise ValueError(
             f"{source} must hold weights that are finite, got others in {listed(damaged, _SHOWN)}; take another file."
         )
-
-
-def _is_finite(value: Tensor) -> bool:
-    return not value.is_floating_point() or bool((value.float() if value.itemsize == 1 else value).isfinite().all())
