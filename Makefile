@@ -19,10 +19,10 @@ test: $(VENV)/.installed-test
 check: format lint types test
 
 format: $(VENV)/.installed-test
-	$(RUN) ruff format --check src tests
+	$(RUN) ruff format --check src tests benchmarks
 
 lint: $(VENV)/.installed-test
-	$(RUN) ruff check src tests
+	$(RUN) ruff check src tests benchmarks
 
 types: $(VENV)/.installed-test
 	$(RUN) mypy

@@ -75,9 +75,14 @@ def picture_pixels(picture: Image.Image, channels: int = 3) -> np.ndarray:
         raise ValueError(
             f"image must have 8 bits a channel, got a picture of mode {_raw_mode(picture)}; convert it to 8 bits first."
         )
-    upright = ImageOps.exif_transpose(picture)
-    upright.info.pop("transparency", None)  # else Pillow warns that it is dropped
-    pixels = np.asarray(upright.convert(_MODES[channels]))
+    mode = _MODES[channels]
+    picture.load()  # turns a TIFF
+    if picture.mode == mode and not _is_turned(picture):
+        pixels = np.asarray(picture)  # the usual photograph, without the copies that turning and converting make
+    else:
+        upright = ImageOps.exif_transpose(picture)
+        upright.info.pop("transparency", None)  # else Pillow warns that it is dropped
+        pixels = np.asarray(upright.convert(mode))
     return pixels if pixels.ndim == 3 else pixels[:, :, None]
 
 
@@ -200,6 +205,11 @@ def _lies(image: Image.Image) -> bool:
     """Whether the tag turns the picture by a quarter; Pillow has turned a TIFF by itself."""
     tags = Image.Image.getexif(image)  # the method of PNG files decodes the pixels first
     return image.format != "TIFF" and tags.get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
+
+
+def _is_turned(image: Image.Image) -> bool:
+    """Whether the tag turns or mirrors the picture, which is decoded."""
+    return image.getexif().get(ExifTags.Base.Orientation, 1) != 1
 
 
 def _raw_mode(image: Image.Image) -> str:

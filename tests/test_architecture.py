@@ -14,10 +14,11 @@ ORDER = [
     {"tasks"},
     {"callbacks"},
     {"cli"},
-    {"__main__", "fit", "validate", "test", "predict", "demo", "convert_weights"},
+    {"measurement"},
+    {"__main__", "fit", "validate", "test", "predict", "demo", "convert_weights", "benchmark"},
 ]
 LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
-WITH_LIGHTNING = {"tasks", "callbacks", "cli", *ORDER[-1]}
+WITH_LIGHTNING = {"tasks", "callbacks", "cli", "measurement", *ORDER[-1]}
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 

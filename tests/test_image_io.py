@@ -9,7 +9,7 @@ import pytest
 from drawn_files import save, texture
 from PIL import Image, ImageFile
 
-from src.image_io import image_size, read_image, read_mask
+from src.image_io import image_size, picture_pixels, read_image, read_mask
 
 
 def save_palette(path: Path, ids: np.ndarray, **options: int) -> Path:
@@ -101,6 +101,22 @@ UPRIGHT: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     7: lambda stored: stored[::-1, ::-1].swapaxes(0, 1),
     8: lambda stored: stored.swapaxes(0, 1)[::-1],
 }
+
+
+@pytest.mark.parametrize(("mode", "channels"), [("RGB", 3), ("L", 1), ("RGB", 1), ("P", 3)])
+@pytest.mark.parametrize("orientation", [None, 1, 6, 99])
+def test_a_picture_is_left_as_it_is(mode: str, channels: int, orientation: int | None):
+    picture = Image.fromarray(texture((4, 6))).convert(mode)
+    picture.info["transparency"] = 3
+    if orientation is not None:
+        picture.getexif()[0x0112] = orientation
+    before = picture.copy()
+    expected = np.asarray(before.convert("RGB" if channels == 3 else "L")).reshape(4, 6, channels)
+    pixels = picture_pixels(picture, channels)
+    assert np.array_equal(pixels, UPRIGHT.get(orientation or 1, UPRIGHT[1])(expected))
+    assert picture.size == (6, 4)
+    assert picture.info == before.info
+    assert picture.tobytes() == before.tobytes()
 
 
 def turned(orientation: int) -> Image.Exif:

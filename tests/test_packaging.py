@@ -45,7 +45,7 @@ def test_a_test_stands_where_its_code_stands():
     whole = {"architecture", "docstrings", "packaging", "configs", "readme"}
     for path in (ROOT / "tests").rglob("test_*.py"):
         place = path.relative_to(ROOT / "tests")
-        if place.parts[0] == "contracts" or place.stem.removeprefix("test_") in whole:
+        if place.parts[0] in ("contracts", "benchmarks") or place.stem.removeprefix("test_") in whole:
             continue
         folder, name = ROOT / "src" / place.parent, place.stem.removeprefix("test_")
         known = [entry.stem for entry in folder.iterdir()]

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 from src.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 
@@ -84,3 +85,34 @@ def test_dict_has_plain_types_and_comes_back():
     assert preprocessing.to_dict() == {"resize": [2048, 512], "mean": [1.0, 2.0], "std": [3.0, 4.0]}
     assert Preprocessing.from_dict(preprocessing.to_dict()) == preprocessing
     assert Preprocessing.from_dict(Preprocessing().to_dict()) == Preprocessing()
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("size", [(1, 1), (1, 53), (61, 2), (37, 90), (300, 7)])
+def test_resizing_gives_the_numbers_of_the_plain_order_of_memory(size: tuple[int, int], channels: int):
+    image = picture(*size, channels)
+    preprocessing = Preprocessing(
+        resize=(100, 40), mean=(100.0, 110.0, 90.0, 5.0, 7.0)[:channels], std=(50.0,) * channels
+    )
+    planes = torch.tensor(image).permute(2, 0, 1).float().contiguous()
+    expected = F.interpolate(planes[None], preprocessing.input_size(size), mode="bilinear", align_corners=False)[0]
+    expected = (expected - torch.tensor(preprocessing.mean)[:, None, None]) / 50
+    given = preprocessing(image)
+    assert torch.equal(given, expected)
+    assert given.is_contiguous()
+
+
+@pytest.mark.parametrize("size", [(1, 6), (6, 1), (1, 1), (5, 6)])
+def test_mirrored_views_of_one_row_or_column_are_taken(size: tuple[int, int]):
+    image = picture(*size)
+    for view in (image[:, ::-1], image[::-1], image[::-1, ::-1]):
+        assert torch.equal(Preprocessing()(view), Preprocessing()(view.copy()))
+
+
+@pytest.mark.parametrize("resize", [None, (20, 10)])
+def test_the_given_pixels_stay_as_they_are(resize: tuple[int, int] | None):
+    image = torch.tensor(picture(6, 9, 1))
+    before = image.clone()
+    Preprocessing(resize=resize, mean=(9.0,), std=(2.0,))(image)
+    Preprocessing(mean=(9.0,), std=(2.0,)).normalise(image)
+    assert torch.equal(image, before)

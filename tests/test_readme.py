@@ -14,12 +14,29 @@ import pytest
 import torch
 from PIL import Image
 
-from src import convert_weights
+from src import benchmark, convert_weights
 from src.cli import SegmentationCLI
 from src.inference import load_predictor
 from src.models import FCNHead, Segmenter, SwinTransformer, SwinTransformerV2, UPerNetDecoder, swin_upernet
 from src.weights.named import NAMED, NamedWeights
 from tests.weights.files import classifier_state, saved, theirs
+
+BRIEF = [
+    "--model",
+    "nano",
+    "--size",
+    "32x48",
+    "--batch",
+    "2",
+    "--threads",
+    "1",
+    "--rounds",
+    "1",
+    "--memory-size",
+    "64x64",
+    "--only",
+    "label_map",
+]
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
@@ -93,6 +110,9 @@ def check_command(command: str) -> None:
     if subcommand == "convert_weights":
         convert_weights.main(words)
         assert "--list" in words or Path(words[1]).exists()
+        return
+    if subcommand == "benchmark":
+        benchmark.main([*words, *BRIEF])
         return
     flags = SMALL[subcommand]
     if "Smp" in command:

@@ -24,7 +24,7 @@ def equipped(trainer: dict[str, Any], command: str, config: Namespace) -> dict[s
     Raises:
         ValueError: the folder for checkpoints holds those of another run.
     """
-    callbacks = [*_listed(trainer.get("callbacks")), *_own_callbacks(command, config)]
+    callbacks = [*_listed(trainer.get("callbacks")), config.execution, *_own_callbacks(command, config)]
     if trainer.get("enable_progress_bar") is not False and not _any(callbacks, ProgressBar):
         callbacks.append(RichProgressBar())
     checkpoint: BestAndLast = config.checkpoint

@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import nn
 
 from src import __version__
-from src.callbacks import BestAndLast, ImagePanels, PredictionWriter
+from src.callbacks import BestAndLast, ImagePanels, PredictionWriter, PreparedNetwork
 from src.classes import ClassList
 from src.cli.checkpoints import find_checkpoint, find_weights
 from src.cli.command_line import SCORING, SUBCOMMANDS, CommandLine, parser_words, read_command_line
@@ -91,6 +91,7 @@ class SegmentationCLI(LightningCLI):
         parser.add_argument("--runs", type=str, default="runs", help=RUNS)
         parser.add_argument("--release", type=str, default=__version__, help="Release that a config was saved by.")
         parser.add_lightning_class_args(BestAndLast, "checkpoint")
+        parser.add_lightning_class_args(PreparedNetwork, "execution")
         parser.add_lightning_class_args(ImagePanels, "panels")
         if subcommand == "fit":
             parser.link_arguments("data.num_classes", NUM_CLASSES, apply_on="instantiate")

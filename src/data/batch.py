@@ -113,11 +113,13 @@ def _collated(items: Sequence[Item], masks: Tensor | list[Tensor]) -> Batch:
 
 
 def padded(pixels: Tensor, size: tuple[int, int], value: float = 0) -> Tensor:
-    """``pixels`` with ``value`` added at the right and at the bottom up to ``size``.
+    """``pixels`` with ``value`` added at the right and at the bottom up to ``size``; themselves where nothing is added.
 
     Args:
         pixels: ``(..., h, w)``.
         size: height and width of the result in pixels, at least those of ``pixels``.
         value: what to add.
     """
+    if tuple(pixels.shape[-2:]) == tuple(size):
+        return pixels
     return F.pad(pixels, (0, size[1] - pixels.shape[-1], 0, size[0] - pixels.shape[-2]), value=value)

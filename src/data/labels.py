@@ -10,6 +10,7 @@ import numpy as np
 
 from src.classes import LARGEST_ID, ClassList
 from src.data.batch import IGNORE_INDEX
+from src.data.byte_tables import looked_up
 from src.wording import nearest
 
 _UNKNOWN = -1
@@ -85,6 +86,10 @@ class LabelEncoder:
         self._table = np.full(max(256, *self.indices, *self.ignored_ids) + 2, _UNKNOWN, np.int16)
         self._table[list(self.ignored_ids)] = IGNORE_INDEX
         self._table[list(self.indices)] = list(self.indices.values())
+        unknown = self._table[:256] == _UNKNOWN
+        self._unknown_bytes = unknown.astype(np.uint8)
+        self._first_unknown_byte = int(np.append(unknown, True).argmax())
+        self._byte_table = np.where(unknown, IGNORE_INDEX, self._table[:256]).astype(np.uint8)
 
     def translated(self, targets: Sequence[int], key: str) -> "LabelEncoder":
         """An encoder of the same stored values whose indices are those of another list of classes.
@@ -112,6 +117,8 @@ class LabelEncoder:
         """
         if stored.dtype.kind not in "bui":
             raise ValueError(f"mask must hold whole numbers, got {stored.dtype} in {path}; export it as class ids.")
+        if stored.dtype == np.uint8 and stored.size and self._knows_all(stored):
+            return looked_up(stored, [self._byte_table])
         last = len(self._table) - 1
         indices = self._table[
             stored if stored.dtype == np.uint8 else np.where(stored < 0, last, np.minimum(stored, last))
@@ -124,6 +131,12 @@ class LabelEncoder:
                 f"{path}; add the values to {self.options}."
             )
         return indices.astype(np.uint8)
+
+    def _knows_all(self, stored: np.ndarray) -> bool:
+        """Whether every value of a mask of bytes has a meaning; the largest alone often tells."""
+        if int(stored.max()) < self._first_unknown_byte:
+            return True
+        return not looked_up(stored, [self._unknown_bytes]).any()
 
     @property
     def allowed(self) -> str:

@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 
 from src.data.batch import IGNORE_INDEX
+from src.data.byte_tables import counts, linear_table, looked_up, looked_up_in_hsv
 from src.preprocessing import Preprocessing
 
 
@@ -202,8 +203,8 @@ class BalancedCrop(A.DualTransform):
         return slice(start, start + want)
 
     def _is_balanced(self, mask: np.ndarray) -> bool:
-        counts = np.bincount(mask.ravel(), minlength=IGNORE_INDEX + 1)[:IGNORE_INDEX]
-        return counts.sum() > 0 and counts.max() <= self.max_class_share * counts.sum()
+        found = counts(mask)[:IGNORE_INDEX]
+        return found.sum() > 0 and found.max() <= self.max_class_share * found.sum()
 
 
 class PhotometricDistortion(A.ImageOnlyTransform):
@@ -268,32 +269,14 @@ class PhotometricDistortion(A.ImageOnlyTransform):
             contrast_last: whether contrast comes after saturation and hue.
             **params: not used.
         """
-        if brightness is not None:
-            img = _linear(img, offset=brightness)
-        if contrast is not None and not contrast_last:
-            img = _linear(img, factor=contrast)
+        before = [] if brightness is None else [linear_table(offset=brightness)]
+        after: list[np.ndarray] = []
+        if contrast is not None:
+            (after if contrast_last else before).append(linear_table(factor=contrast))
+        img = looked_up(img, before)
         if img.ndim == 3 and img.shape[2] == 3:
             if saturation is not None:
-                img = _saturated(img, saturation)
+                img = looked_up_in_hsv(img, 1, linear_table(factor=saturation))
             if hue is not None:
-                img = _turned(img, hue)
-        if contrast is not None and contrast_last:
-            img = _linear(img, factor=contrast)
-        return img
-
-
-def _linear(pixels: np.ndarray, factor: float = 1, offset: float = 0) -> np.ndarray:
-    table = np.clip(np.arange(256, dtype=np.float32) * np.float32(factor) + np.float32(offset), 0, 255)
-    return table.astype(np.uint8)[pixels]
-
-
-def _saturated(pixels: np.ndarray, factor: float) -> np.ndarray:
-    hsv = cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV)
-    hsv[:, :, 1] = _linear(hsv[:, :, 1], factor=factor)
-    return cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)
-
-
-def _turned(pixels: np.ndarray, shift: int) -> np.ndarray:
-    hsv = cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV)
-    hsv[:, :, 0] = (hsv[:, :, 0].astype(np.int16) + shift) % 180
-    return cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)
+                img = looked_up_in_hsv(img, 0, ((np.arange(256) + hue) % 180).astype(np.uint8))
+        return looked_up(img, after)

@@ -5,10 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.filesize import decimal
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
 from src.download.part import Part
 
 _QUIET_SECONDS = 30
@@ -23,6 +19,10 @@ def progress(part: Part, have: int, length: int | None) -> Iterator[Callable[[in
         have: bytes that are there already.
         length: bytes of the whole file; None where nobody knows.
     """
+    from rich.console import Console  # only who downloads needs it
+    from rich.filesize import decimal
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
     console = Console(stderr=True)
     if console.is_terminal:
         columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())

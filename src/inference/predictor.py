@@ -15,6 +15,7 @@ from src.image_io import picture_pixels, read_image
 from src.inference.checkpoint import read_checkpoint
 from src.inference.label_map import label_map
 from src.models import Segmenter
+from src.models.execution import Execution
 from src.preprocessing import Preprocessing
 
 Picture = np.ndarray | Tensor | Image.Image | str | os.PathLike[str]
@@ -32,6 +33,7 @@ class Predictor:
         device: where to compute, for example ``cpu`` or ``cuda``.
         max_image_pixels: most pixels that an image file may have; None means what Pillow allows, twice
             ``PIL.Image.MAX_IMAGE_PIXELS``.
+        execution: how the model computes; None for the default.
 
     Example:
         >>> predictor = load_predictor("best.ckpt")  # doctest: +SKIP
@@ -45,8 +47,9 @@ class Predictor:
         classes: ClassList,
         device: str | torch.device = "cpu",
         max_image_pixels: int | None = None,
+        execution: Execution | None = None,
     ) -> None:
-        self.model = model.eval().to(device)
+        self.model = (execution or Execution()).prepare(model.eval().to(device))
         self.preprocessing = preprocessing
         self.classes = classes
         self.device = torch.device(device)
@@ -111,7 +114,10 @@ class Predictor:
 
 
 def load_predictor(
-    path: str | Path, device: str | torch.device = "cpu", max_image_pixels: int | None = None
+    path: str | Path,
+    device: str | torch.device = "cpu",
+    max_image_pixels: int | None = None,
+    execution: Execution | None = None,
 ) -> Predictor:
     """The predictor of a checkpoint, which needs neither a config nor the training data; no code in the file is run.
 
@@ -119,6 +125,7 @@ def load_predictor(
         path: a ``.ckpt`` file that training wrote, or a folder of ``Segmenter.save_pretrained``.
         device: where to compute, for example ``cpu`` or ``cuda``.
         max_image_pixels: most pixels that an image file may have, see ``Predictor``.
+        execution: how the model computes, for example ``Execution(numerics="fast")``; None for the default.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -127,7 +134,7 @@ def load_predictor(
     """
     _check_device(device)
     contents = read_checkpoint(path)
-    return Predictor(contents.build(), contents.preprocessing, contents.classes, device, max_image_pixels)
+    return Predictor(contents.build(), contents.preprocessing, contents.classes, device, max_image_pixels, execution)
 
 
 def _check_device(device: str | torch.device) -> None:

@@ -1,6 +1,6 @@
 """The attention of Swin V2, on the directions of queries and keys.
 
-Shapes: B images, M windows of N tokens with C channels, heads of d = C / heads channels.
+Shapes: M windows of N tokens with C channels, heads of d = C / heads channels.
 """
 
 import math
@@ -36,11 +36,13 @@ class CosineAttention(WindowAttention):
         self.v_bias = nn.Parameter(torch.zeros(dim)) if qkv_bias else None
         self.logit_scale = nn.Parameter(torch.full((self.num_heads, 1, 1), math.log(10)))
 
-    def _project(self, windows: Tensor) -> Tensor:
+    def _project(self, tokens: Tensor) -> Tensor:
+        return F.linear(tokens, self.qkv.weight, self._projected_padding())
+
+    def _projected_padding(self) -> Tensor | None:
         if self.q_bias is None or self.v_bias is None:
-            return self.qkv(windows)
-        bias = torch.cat([self.q_bias, torch.zeros_like(self.q_bias), self.v_bias])
-        return F.linear(windows, self.qkv.weight, bias)
+            return None
+        return torch.cat([self.q_bias, torch.zeros_like(self.q_bias), self.v_bias])
 
     def _comparable(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         dtype = torch.promote_types(q.dtype, torch.float32)

@@ -1,22 +1,27 @@
 """Multi-head attention within the windows of a map.
 
-Shapes: B images, a map of H x W tokens with C channels, M windows of N tokens, heads of d = C / heads channels.
+Shapes: B images, a map of H x W tokens with C channels, T = B H W; M windows of N tokens in the order of
+``src.layers.window_order``, heads of d = C / heads channels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
+from src.layers.masked_attention import attend
 from src.layers.position_bias import PositionBias
 from src.layers.size import Size
-from src.layers.windows import batch_regions, kept_shift, partition, reverse, window_coords, zero_outside
+from src.layers.window_order import WindowGroup, WindowOrder, window_order
+from src.layers.windows import kept_shift, window_coords, zero_outside
 
 PaddedKeys = Literal["attend", "mask"]
+Norm = Callable[[Tensor], Tensor]
 
 _MOST_PER_CALL = 65_535  # beyond it, in batch or heads, CUDA's kernels crash: pytorch issue 142228
+_CPU_PIECE, _DEVICE_PIECE = 2**23, 2**27  # bytes of queries, keys and values in work; the second is not measured
 
 
 class WindowAttention(nn.Module):
@@ -90,78 +95,127 @@ class WindowAttention(nn.Module):
     def _make_qkv(self, dim: int, qkv_bias: bool) -> None:
         self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias)
 
-    def _project(self, windows: Tensor) -> Tensor:
+    def _project(self, tokens: Tensor) -> Tensor:
         """Queries, keys and values ``(..., 3 C)`` of tokens ``(..., C)``."""
-        return self.qkv(windows)
+        return self.qkv(tokens)
+
+    def _projected_padding(self) -> Tensor | None:
+        """What ``_project`` makes of zeros ``(3 C,)``; None for zeros."""
+        return self.qkv.bias
 
     def _comparable(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys ``(B, M, heads, N, d)`` in the form whose products, times the scale, are the logits."""
+        """Queries and keys ``(M, heads, N, d)`` in the form whose products, times the scale, are the logits."""
         return q, k
 
-    def forward(self, x: Tensor, sizes: Sequence[Size] | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        sizes: Sequence[Size] | None = None,
+        norm: Norm | None = None,
+        recompute_norm: bool = False,
+    ) -> Tensor:
         """Attends within windows.
 
         Args:
             x: map ``(B, H, W, C)``.
             sizes: true height and width of each image, in tokens; what ``x`` holds beyond is not looked at. None: all
                 images fill the map.
+            norm: of the tokens ``(..., C)`` one by one, before all else; None: without.
+            recompute_norm: make its output again for the backward pass and do not keep it; changes no number. Not
+                where ``sizes`` leave padding.
 
         Returns:
             Map ``(B, H, W, C)``; inside its true size each image has what it would have alone.
         """
         map_size = (x.shape[1], x.shape[2])
-        x = zero_outside(x, sizes)
         sizes = [map_size] if sizes is None else sizes
+        if norm is not None and any(size != map_size for size in sizes):
+            x, norm = norm(x), None
+        x = zero_outside(x, sizes)
         shifts = [kept_shift(self.shift, size, self.window, self.shift_covered) for size in sizes]
         if len(set(shifts)) == 1:
-            return self._attend(x, sizes, shifts[0])
+            return self._attend(x, sizes, shifts[0], norm, recompute_norm)
         groups = [[i for i, kept in enumerate(shifts) if kept == shift] for shift in dict.fromkeys(shifts)]
         parts = [self._attend(x[group], [sizes[i] for i in group], shifts[group[0]]) for group in groups]
         order = torch.tensor([i for group in groups for i in group], device=x.device).argsort()
         return torch.cat(parts)[order]
 
-    def _attend(self, x: Tensor, sizes: Sequence[Size], shift: Size) -> Tensor:
-        map_size = (x.shape[1], x.shape[2])
-        regions = batch_regions(map_size, sizes, self.window, shift, self.padded_keys == "mask", x.device)
+    def _attend(
+        self, x: Tensor, sizes: Sequence[Size], shift: Size, norm: Norm | None = None, recompute_norm: bool = False
+    ) -> Tensor:
+        masked = self.padded_keys == "mask"
+        order = window_order(len(x), (x.shape[1], x.shape[2]), tuple(sizes), self.window, shift, masked, x.device)
         coords = window_coords(self.window, x.device)
         bias = self.position_bias(coords, coords)  # (heads, N, N)
-        windows = self._attend_in_chunks(partition(x, self.window, shift), bias, regions)
-        return self.drop(self.proj(reverse(windows, map_size, self.window, shift)))
+        tokens = x.flatten(0, 2)  # (T, C)
+        piece_bytes = _CPU_PIECE if x.device.type == "cpu" else _DEVICE_PIECE
+        row_bytes = 3 * x.shape[-1] * x.element_size()
+        if not torch.is_grad_enabled() and len(order.tokens) * row_bytes > piece_bytes:
+            return self._attend_in_pieces(tokens, order, bias, norm, piece_bytes // row_bytes).view(x.shape)
+        return self._attend_whole(tokens, order, bias, norm, recompute_norm).view(x.shape)
 
-    def _attend_in_chunks(self, windows: Tensor, bias: Tensor, regions: Tensor | None) -> Tensor:
-        limit = min(self.windows_per_chunk or _MOST_PER_CALL, _MOST_PER_CALL)
-        images = min(len(windows), limit)
-        places = min(windows.shape[1], limit // images, _MOST_PER_CALL // self.num_heads)
-        if (images, places) == windows.shape[:2]:
-            return self._attend_windows(windows, bias, regions)
-        rows = []
-        for i in range(0, len(windows), images):
-            own = regions if regions is None or len(regions) == 1 else regions[i : i + images]
-            row = []
-            for j in range(0, windows.shape[1], places):
-                part = windows[i : i + images, j : j + places]
-                row.append(self._attend_windows(part, bias, None if own is None else own[:, j : j + places]))
-            rows.append(torch.cat(row, 1))
-        return torch.cat(rows)
-
-    def _attend_windows(self, windows: Tensor, bias: Tensor, regions: Tensor | None) -> Tensor:
-        """Windows ``(B, M, N, C)`` after attention, before the projection; regions ``(1 or B, M, N)``."""
-        batch, count, tokens, channels = windows.shape
-        qkv = self._project(windows).view(batch, count, tokens, 3, self.num_heads, -1)
-        q, k, v = qkv.permute(3, 0, 1, 4, 2, 5)  # (B, M, heads, N, d) each
-        q, k = self._comparable(q, k)
-        bias = bias.to(q.dtype)
-        if regions is None:
-            q, k, v = (part.flatten(0, 1) for part in (q, k, v))  # (B * M, heads, N, d)
-            mask = bias[None]
+    def _attend_whole(
+        self, tokens: Tensor, order: WindowOrder, bias: Tensor, norm: Norm | None, recompute_norm: bool
+    ) -> Tensor:
+        """Tokens ``(T, C)`` after norm, attention and its projection."""
+        if norm is None:
+            qkv = self._project(tokens)
+        elif recompute_norm and torch.is_grad_enabled():
+            qkv = checkpoint(self._project_normed, tokens, norm, use_reentrant=False, preserve_rng_state=False)
         else:
-            # flattened one by one, so that v can be kept for the backward pass without q and k
-            q, k, v = (part.flatten(1, 2) for part in (q, k, v))  # (B, M * heads, N, d)
-            apart = regions[..., :, None] != regions[..., None, :]  # (1 or B, M, N, N)
-            # finite, for a kernel may meet a block of keys that are all left out
-            never = torch.finfo(bias.dtype).min / 2
-            mask = bias.masked_fill(apart[:, :, None], never).flatten(1, 2)  # (1 or B, M * heads, N, N)
+            qkv = self._project_normed(tokens, norm)
+        windows = order.into_windows(qkv, self._projected_padding())  # (M * N, 3 C)
+        del qkv
+        windows = windows.view(-1, bias.shape[-1], windows.shape[-1])
+        parts = []
+        for group in order.groups:
+            mask = _mask(bias, group.apart, windows.dtype)
+            parts += [self._attend_windows(windows[a:b], mask) for a, b in self._chunks(group, _MOST_PER_CALL)]
+        attended = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return self.drop(self.proj(order.out_of_windows(attended.flatten(0, 1))))
+
+    def _project_normed(self, tokens: Tensor, norm: Norm) -> Tensor:
+        return self._project(norm(tokens))
+
+    def _attend_in_pieces(
+        self, tokens: Tensor, order: WindowOrder, bias: Tensor, norm: Norm | None, most: int
+    ) -> Tensor:
+        """The same where no gradient is wanted, with no more than about ``most`` tokens in work at a time."""
+        num_tokens = len(tokens)
+        out: Tensor | None = None
+        for group in order.groups:
+            mask: Tensor | None = None
+            for start, stop in self._chunks(group, max(most // bias.shape[-1], 1)):
+                rows = order.tokens[start * bias.shape[-1] : stop * bias.shape[-1]]
+                part = tokens.index_select(0, rows.clamp(max=num_tokens - 1))
+                part = part if norm is None else norm(part)
+                if order.padding is not None:
+                    part = part.masked_fill((rows == num_tokens)[:, None], 0)
+                windows = self._project(part).view(stop - start, bias.shape[-1], -1)
+                mask = _mask(bias, group.apart, windows.dtype) if mask is None else mask
+                done = self.drop(self.proj(self._attend_windows(windows, mask).flatten(0, 1)))
+                # one more row, for what is made of padding
+                out = done.new_empty(num_tokens + 1, done.shape[-1]) if out is None else out
+                out.index_copy_(0, rows, done)
+        assert out is not None
+        return out[:num_tokens]
+
+    def _chunks(self, group: WindowGroup, most: int) -> Iterator[tuple[int, int]]:
+        step = min(self.windows_per_chunk or most, most)
+        for start in range(group.start, group.stop, step):
+            yield start, min(start + step, group.stop)
+
+    def _attend_windows(self, windows: Tensor, mask: Tensor) -> Tensor:
+        """Windows ``(M, N, C)`` after attention, before its projection, of projected ones ``(M, N, 3 C)``."""
+        qkv = windows.view(*windows.shape[:2], 3, self.num_heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # (M, heads, N, d) each
+        q, k = self._comparable(q, k)
         dropout = self.attn_drop_rate if self.training else 0.0
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=self._scale)
-        attended = attended.view(batch, count, self.num_heads, tokens, -1)
-        return attended.transpose(2, 3).reshape(batch, count, tokens, channels)
+        return attend(q, k, v, mask, dropout, self._scale).transpose(1, 2).flatten(2)
+
+
+def _mask(bias: Tensor, apart: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """What is added to the logits ``(1, heads, N, N)``, in the queries' dtype, which some kernels take for granted."""
+    mask = bias.to(dtype)[None]
+    # finite, for a kernel may meet a block of keys that are all left out
+    return mask if apart is None else mask.masked_fill(apart, torch.finfo(dtype).min / 2)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
-from src.layers.banded_sum import banded_sum
+from src.layers.banded_cross_entropy import Targets, banded_cross_entropy
+from src.losses.masks import check_class_weights, check_masks, check_not_negative
+from src.losses.processes import divided_by_count
 from src.models.settings import RecordsSettings
 
 
@@ -52,10 +53,7 @@ class CrossEntropy(RecordsSettings, nn.Module):
             )
         if not 0 <= label_smoothing <= 1:
             raise ValueError(f"model.loss.label_smoothing must be between 0 and 1, got {label_smoothing}; 0 is none.")
-        if class_weights is not None and min(class_weights, default=0) < 0:
-            raise ValueError(
-                f"model.loss.class_weights must not be negative, got {list(class_weights)}; 0 leaves a class out."
-            )
+        check_not_negative(class_weights)
         self.ignore_index = ignore_index
         self.mean = mean
         self.label_smoothing = label_smoothing
@@ -76,68 +74,19 @@ class CrossEntropy(RecordsSettings, nn.Module):
         Raises:
             ValueError: the masks hold another value, or do not fit the logits; or the number of class weights or
                 ``ignore_index`` does not fit the number of classes. The masks' values are looked at on a CPU alone, for
-                elsewhere each step would wait for the answer; there they are left to torch's own kernel (not tried on a
-                GPU), and a run on the CPU shows the value.
+                elsewhere each step would wait for the answer; there they are left to torch's own kernels (not tried on
+                a GPU), and a run on the CPU shows the value.
         """
-        self._check(logits, masks)
+        check_masks(logits, masks, self.ignore_index)
         weights = None
         if self.class_weights is not None:
+            check_class_weights(self.class_weights, logits.shape[1])
             weights = self.class_weights.to(logits.device, torch.promote_types(logits.dtype, torch.float32))
-
-        def band_loss(scores: Tensor, rows: slice) -> Tensor:
-            return F.cross_entropy(
-                scores.permute(0, 2, 3, 1).flatten(0, 2),  # (B, K, rows, W) -> (B * rows * W, K), no copy
-                masks[:, rows].flatten(),
-                weight=weights,
-                ignore_index=self.ignore_index,
-                reduction="sum",
-                label_smoothing=self.label_smoothing,
-            )
-
-        total = banded_sum(logits, (masks.shape[-2], masks.shape[-1]), band_loss, self.max_bytes)
+        labelled = masks != self.ignore_index
+        classes = masks.where(labelled, 0)
+        targets = Targets(classes, labelled, weights, self.label_smoothing)
+        total = banded_cross_entropy(logits, targets, self.max_bytes)
         if self.mean == "all":
             return total / max(1, masks.numel())
-        labelled = self._labelled(masks, weights).to(total.dtype)
-        if total.requires_grad:
-            labelled = _mean_over_processes(labelled)
-        return total / labelled.where(labelled > 0, 1)
-
-    def _labelled(self, masks: Tensor, weights: Tensor | None) -> Tensor:
-        """Number of labelled pixels, or the sum of their weights."""
-        labelled = masks != self.ignore_index
-        if weights is None:
-            return labelled.sum()
-        return weights[masks.where(labelled, 0)].where(labelled, 0).sum()
-
-    def _check(self, logits: Tensor, masks: Tensor) -> None:
-        num_classes = logits.shape[1]
-        if masks.ndim != 3 or masks.dtype != torch.int64 or len(masks) != len(logits):
-            raise ValueError(
-                f"masks must be int64 of shape (B, H, W) with B = {len(logits)}, "
-                f"got {masks.dtype} of shape {tuple(masks.shape)}; give one mask of class ids per image."
-            )
-        if self.class_weights is not None and len(self.class_weights) != num_classes:
-            raise ValueError(
-                f"model.loss.class_weights must have one weight for each of {num_classes} classes, "
-                f"got {len(self.class_weights)}; give them in the order of the classes."
-            )
-        if 0 <= self.ignore_index < num_classes:
-            raise ValueError(
-                f"model.loss.ignore_index must not be one of the classes 0..{num_classes - 1}, "
-                f"got {self.ignore_index}; give the value that unlabelled pixels have in the masks."
-            )
-        if masks.device.type != "cpu":
-            return
-        low, high = torch.stack(torch.aminmax(masks.where(masks != self.ignore_index, 0))).tolist()
-        if low < 0 or high >= num_classes:
-            raise ValueError(
-                f"masks must hold 0..{num_classes - 1} or {self.ignore_index} (ignored), "
-                f"got {low if low < 0 else high}; check the class ids of the data, or set model.loss.ignore_index."
-            )
-
-
-def _mean_over_processes(count: Tensor) -> Tensor:
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return count
-    distributed.all_reduce(count)
-    return count / distributed.get_world_size()
+        count = labelled.sum() if weights is None else weights[classes].where(labelled, 0).sum()
+        return divided_by_count(total, count)

@@ -8,9 +8,11 @@ from src.models.settings import RecordsSettings
 
 
 class FullSizeLoss(RecordsSettings, nn.Module):
-    """A loss of full-size logits, e.g. ``segmentation_models_pytorch.losses.DiceLoss``, on logits at a stride.
+    """A loss of full-size logits, e.g. ``segmentation_models_pytorch.losses.LovaszLoss``, on logits at a stride.
 
-    The logits are resized as a whole, so that memory grows with classes times pixels.
+    The logits are resized as a whole, so that memory grows with classes times pixels. It is for losses that need all
+    pixels at once, as Lovasz's, which sorts them. ``CrossEntropy``, ``OHEMCrossEntropy``, ``DiceLoss`` and
+    ``TverskyLoss`` of this package give the same numbers in bands of rows.
 
     Args:
         loss: called with logits ``(B, K, H, W)`` and masks ``(B, H, W)``. Build another library's as

@@ -3,6 +3,7 @@
 import importlib
 from typing import Any
 
+from src.models.execution import Execution
 from src.models.fcn_head import FCNHead
 from src.models.features import FeatureSpec
 from src.models.segmenter import Segmenter, SegmenterOutput
@@ -12,6 +13,7 @@ from src.models.swin_v2 import SwinTransformerV2
 from src.models.upernet import UPerNetDecoder
 
 __all__ = [
+    "Execution",
     "FCNHead",
     "FeatureSpec",
     "Segmenter",

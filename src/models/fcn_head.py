@@ -4,11 +4,13 @@ Shapes: B images, levels of C_i channels and size h_i x w_i from fine to coarse,
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 from torch import Tensor, nn
 
-from src.models.conv_module import ConvModule, Norm, classifier
+from src.layers.recompute import Recomputed, not_kept
+from src.models.conv_module import ConvModule, Norm, classified, classifier
 from src.models.features import FeatureSpec, check_channels
 from src.models.settings import RecordsSettings
 
@@ -74,4 +76,9 @@ class FCNHead(RecordsSettings, nn.Module):
             ValueError: the maps are not those the head was built for.
         """
         check_channels(features, self.feature_specs, "FCNHead")
-        return self.conv_seg(self.dropout(self.convs(features[self.level])))
+        maps = features[self.level]
+        again: Recomputed | None = None
+        for conv in cast(Iterable[ConvModule], self.convs):
+            with not_kept((maps, again)):
+                maps, again = conv.joined([maps], maps.shape[2:])
+        return classified(maps, again, self.dropout, self.conv_seg)

@@ -5,7 +5,7 @@ C_i = embed_dim * 2^i channels, H_i = ceil(H / stride_i), stride_i = patch_size 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import cast, get_args
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,7 @@ from src.layers.window_attention import PaddedKeys, WindowAttention
 from src.layers.windows import zero_outside
 from src.models.features import FeatureSpec, cells
 from src.models.settings import RecordsSettings
-from src.models.swin_block import PatchEmbed, PatchMerging, SwinBlock, SwinStage
+from src.models.swin_block import PatchEmbed, PatchMerging, Recompute, SwinBlock, SwinStage
 
 _KEY = "model.model.encoder"
 
@@ -116,6 +116,30 @@ class SwinEncoder(RecordsSettings, nn.Module):
             self.layers.append(SwinStage(blocks, PatchMerging(dim, norm_after) if dim != dims[-1] else None))
             self.add_module(f"norm{i}", nn.LayerNorm(dim))
         self._initialise()
+
+    @property
+    def recompute(self) -> Recompute:
+        """What the blocks make again for the backward pass to save memory; ``selective`` in a new encoder.
+
+        No result changes by it, so it is no argument, and neither settings nor checkpoints hold it. What each choice
+        costs is told at ``src.models.swin_block.Recompute``.
+
+        Raises:
+            ValueError: it is set to something else than ``Recompute`` allows.
+        """
+        return self._blocks()[0].recompute
+
+    @recompute.setter
+    def recompute(self, what: Recompute) -> None:
+        if what not in get_args(Recompute):
+            raise ValueError(
+                f"recompute must be one of {', '.join(get_args(Recompute))}, got {what!r}; set one of these."
+            )
+        for block in self._blocks():
+            block.recompute = what
+
+    def _blocks(self) -> list[SwinBlock]:
+        return [cast(SwinBlock, block) for stage in self.layers for block in cast(SwinStage, stage).blocks]
 
     def _initialise(self) -> None:
         for module in self.modules():

@@ -3,15 +3,20 @@
 Shapes: B images, L levels of C_i channels and size h_i x w_i from fine to coarse, D decoder channels, K classes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Self, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from src.models.conv_module import ConvModule, Norm, classifier
+from src.layers.derived import Derived
+from src.layers.precision import working_dtype
+from src.layers.recompute import Recomputed, not_kept
+from src.models.conv_module import ConvModule, Norm, classified, classifier
 from src.models.features import FeatureSpec, check_channels
 from src.models.settings import RecordsSettings
+from src.models.upernet_strips import FinestLevel
 
 
 class UPerNetDecoder(RecordsSettings, nn.Module):
@@ -63,6 +68,7 @@ class UPerNetDecoder(RecordsSettings, nn.Module):
         self.fpn_bottleneck = ConvModule(len(self.feature_specs) * channels, channels, 3, norm)
         self.dropout = nn.Dropout2d(dropout)
         self.conv_seg = classifier(channels, num_classes)
+        self._prepared: Derived[FinestLevel] = Derived()
 
     def forward(self, features: Sequence[Tensor]) -> Tensor:
         """Score every cell of the finest level.
@@ -77,23 +83,78 @@ class UPerNetDecoder(RecordsSettings, nn.Module):
             ValueError: the maps are not those the decoder was built for.
         """
         check_channels(features, self.feature_specs, "UPerNetDecoder")
-        pyramid = self._top_down(features)
-        size = pyramid[0].shape[-2:]
-        outputs = [conv(level) for conv, level in zip(self.fpn_convs, pyramid[:-1], strict=True)] + pyramid[-1:]
-        outputs[1:] = [_resized(output, size) for output in outputs[1:]]
-        merged = self.fpn_bottleneck(torch.cat(outputs, dim=1))  # (B, L * D, h_0, w_0) -> (B, D, h_0, w_0)
-        return self.conv_seg(self.dropout(merged))
+        if not torch.compiler.is_compiling():
+            if torch.is_grad_enabled():
+                self._prepared.clear()  # an optimizer may be about to change the weights unseen
+            elif len(self.lateral_convs) and all(module.folds for module in self._conv_modules()):
+                return self._in_strips(features)
+        return self._whole(features)
 
-    def _top_down(self, features: Sequence[Tensor]) -> list[Tensor]:
-        pyramid = [self._pooled(features[-1])]
-        for conv, feature in zip(reversed(self.lateral_convs), reversed(features[:-1]), strict=True):
-            pyramid.insert(0, conv(feature) + _resized(pyramid[0], feature.shape[-2:]))
-        return pyramid
+    def train(self, mode: bool = True) -> Self:
+        """Sets the mode, see ``torch.nn.Module``.
+
+        Args:
+            mode: True to train.
+        """
+        self._prepared.clear()
+        return super().train(mode)
+
+    def _conv_modules(self) -> Iterator[ConvModule]:
+        return (module for module in self.modules() if isinstance(module, ConvModule))
+
+    def _whole(self, features: Sequence[Tensor]) -> Tensor:
+        _, outputs = self._levels(features, 0)
+        with not_kept(*outputs):
+            joined = self.fpn_bottleneck.joined([output for output, _ in outputs], features[0].shape[2:])
+        return classified(*joined, self.dropout, self.conv_seg)
+
+    def _in_strips(self, features: Sequence[Tensor]) -> Tensor:
+        """The same where no gradient is wanted and norms are fixed, without maps of the finest level."""
+        merged, outputs = self._levels(features, 1)
+        finest = self._finest(features[0])
+        maps = [features[0], merged, *(output for output, _ in outputs)]
+        rows = [level.to(finest.dtype).permute(0, 2, 3, 1) for level in maps]
+        result = rows[0].new_empty(*rows[0].shape[:3], self.conv_seg.out_channels)  # (B, h_0, w_0, K)
+        for image, into in enumerate(result):
+            own, above, *coarser = (level[image] for level in rows)
+            finest.score(own, above, coarser, into)
+        return result.permute(0, 3, 1, 2)
+
+    def _finest(self, feature: Tensor) -> FinestLevel:
+        modules = (cast(ConvModule, self.lateral_convs[0]), cast(ConvModule, self.fpn_convs[0]), self.fpn_bottleneck)
+        size, dtype = (feature.shape[2], feature.shape[3]), working_dtype(feature)
+        sources = [
+            tensor for module in (*modules, self.conv_seg) for tensor in module.state_dict(keep_vars=True).values()
+        ]
+        options = (size, dtype, *(module.numerics for module in modules))
+        return self._prepared.get(sources, options, lambda: FinestLevel.prepared(*modules, self.conv_seg, size, dtype))
+
+    def _levels(self, features: Sequence[Tensor], finest: int) -> tuple[Tensor, list[tuple[Tensor, Recomputed | None]]]:
+        """The sum of the levels from ``finest`` on, and each of these levels after its convolution."""
+        merged = self._pooled(features[-1])
+        outputs: list[tuple[Tensor, Recomputed | None]] = [(merged, None)]
+        for level in reversed(range(finest, len(self.lateral_convs))):
+            lateral = cast(ConvModule, self.lateral_convs[level])
+            conv = cast(ConvModule, self.fpn_convs[level])
+            size = features[level].shape[2:]
+            merged, again = _added(*lateral.joined([features[level]], size), merged)
+            with not_kept((merged, again if level == 0 else None)):  # the next level keeps the others anyway
+                outputs.insert(0, conv.joined([merged], size))
+        return merged, outputs
 
     def _pooled(self, feature: Tensor) -> Tensor:
-        size = feature.shape[-2:]
-        pooled = [_resized(module(feature), size) for module in self.psp_modules]
-        return self.bottleneck(torch.cat([feature, *pooled], dim=1))
+        pooled = [module(feature) for module in self.psp_modules]
+        return self.bottleneck.joined([feature, *pooled], feature.shape[2:])[0]
+
+
+def _added(lateral: Tensor, again: Recomputed | None, coarser: Tensor) -> tuple[Tensor, Recomputed | None]:
+    """A level with the resized sum of all coarser ones, and how that is made again."""
+    size, kept = lateral.shape[2:], coarser.detach()
+    merged = lateral + _resized(coarser, size)
+    if again is None:
+        return merged, None
+    own = again
+    return merged, Recomputed(lambda: own() + _resized(kept, size), kept.device.type, own)
 
 
 def _resized(feature: Tensor, size: Sequence[int]) -> Tensor:

@@ -9,14 +9,13 @@ from lightning.pytorch import LightningModule
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
-from torchmetrics.classification import MulticlassConfusionMatrix
 
 from src.classes import ClassList
 from src.data.batch import IGNORE_INDEX, Batch
 from src.inference import label_map
 from src.inference.checkpoint import load_checkpoint, task_settings
 from src.losses import CrossEntropy
-from src.metrics import Scores
+from src.metrics import PixelConfusion, Scores
 from src.models import Segmenter
 from src.models.compiled import uncompiled
 from src.models.rebuilding import built, take_weights
@@ -78,7 +77,7 @@ class SemanticSegmentation(RecordsSettings, LightningModule):
         self.weights_options = weights_options
         self.started_from: dict[str, Any] | None = None
         check_fits(model, self.classes, self.preprocessing)
-        self.confusion = MulticlassConfusionMatrix(len(self.classes), ignore_index=IGNORE_INDEX, validate_args=False)
+        self.confusion = PixelConfusion(len(self.classes), IGNORE_INDEX)
         self.scores: Scores | None = None
 
     def forward(self, images: Tensor, sizes: list[tuple[int, int]] | None = None) -> Tensor:

@@ -2,17 +2,22 @@
 
 import pytest
 import torch
-from segmentation_models_pytorch.losses import DiceLoss
+from segmentation_models_pytorch import losses as smp_losses
 from torch import nn
 
-from src.losses import CrossEntropy, FullSizeLoss
+from src.losses import CrossEntropy, DiceLoss, FullSizeLoss, OHEMCrossEntropy, TverskyLoss, WeightedSum
 from src.models.settings import build, build_recorded, plain
 
 LOSSES = {
     "cross-entropy": CrossEntropy,
     "mean over all pixels": lambda: CrossEntropy(mean="all"),
     "weighted and smoothed": lambda: CrossEntropy(class_weights=[0.5, 1.0, 2.0, 0.0], label_smoothing=0.1),
-    "dice": lambda: FullSizeLoss(build_recorded(DiceLoss, mode="multiclass", ignore_index=255)),
+    "hard pixels": lambda: OHEMCrossEntropy(threshold=0.7, min_kept=100, class_weights=[0.5, 1.0, 2.0, 0.0]),
+    "dice": DiceLoss,
+    "dice of the labelled": lambda: DiceLoss(mean="labelled", log_loss=True, class_weights=[0.5, 1.0, 2.0, 0.0]),
+    "tversky": lambda: TverskyLoss(alpha=0.3, beta=0.7, gamma=0.75),
+    "sum": lambda: WeightedSum([CrossEntropy(), DiceLoss()], weights=[1.0, 3.0]),
+    "another library's": lambda: FullSizeLoss(build_recorded(smp_losses.DiceLoss, mode="multiclass", ignore_index=255)),
 }
 
 

@@ -148,13 +148,16 @@ class Threads(torch.utils.data.Dataset):
         return 4
 
     def __getitem__(self, index: int) -> list[int]:
-        return [torch.get_num_threads(), cv2.getNumThreads()]
+        worker = torch.utils.data.get_worker_info()
+        return [worker.id, torch.get_num_threads(), cv2.getNumThreads()]
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_a_worker_uses_one_thread(context: str):
-    options = loader_options(2, seed=0, multiprocessing_context=context)
-    assert list(torch.utils.data.DataLoader(Threads(), batch_size=None, **options)) == [[1, 1]] * 4
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize(("context", "workers"), [("fork", 4), ("spawn", 2)])
+def test_a_worker_uses_one_thread(context: str, workers: int):
+    options = loader_options(workers, seed=0, multiprocessing_context=context)
+    found = list(torch.utils.data.DataLoader(Threads(), batch_size=None, **options))
+    assert found == [[index % workers, 1, 1] for index in range(4)]
 
 
 def test_another_split_can_be_tested(tmp_path: Path):

@@ -166,3 +166,29 @@ def test_a_mapping_is_not_advised_where_it_is_refused():
         LabelEncoder(classes(0, 1))(np.array([[9]]), "mask.png")
     with pytest.raises(ValueError, match=r"add the values to data\.classes or data\.ignored_ids"):
         LabelEncoder(classes(0, 1), reduce_zero_label=True)(np.array([[9]]), "mask.png")
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        LabelEncoder(classes(*range(150)), ignored_ids=[150, 255]),
+        LabelEncoder(classes(0, 7, 200)),
+        LabelEncoder(classes(1, 2), mapping={0: None, 9: 2}),
+        LabelEncoder(classes(*range(1, 256)), ignored_ids=[0]),
+        LabelEncoder(classes(300, 4)),
+        LabelEncoder(classes(0, 1, 2)).translated([1, 255, 0], "data.other"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(1, 1), (7, 5), (1, 40), (3, 4, 2), (9,)])
+def test_masks_of_bytes_mean_what_the_same_numbers_of_another_type_mean(encoder: LabelEncoder, shape: tuple[int, ...]):
+    known = [value for value in (*encoder.indices, *encoder.ignored_ids) if value < 256]
+    stored = np.random.default_rng(0).choice(np.array(known, np.uint8), shape)
+    encoded = encoder(stored, "mask.png")
+    assert encoded.dtype == np.uint8
+    assert encoded.tolist() == encoder(stored.astype(np.int32), "mask.png").tolist()
+    view = stored[::-1]
+    assert encoder(view, "mask.png").tolist() == encoded[::-1].tolist()
+    for value in {*range(256)} - {*known}:
+        stored.flat[-1] = value
+        with pytest.raises(ValueError, match=rf"got {value} \(1 pixels\) in mask\.png"):
+            encoder(stored, "mask.png")

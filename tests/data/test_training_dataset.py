@@ -1,3 +1,4 @@
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from src.data.source import Source
 from src.data.training_dataset import TrainingDataset
 from src.data.transforms import RecipeAugmentation, TrainingTransform
 from src.preprocessing import Preprocessing
+from tests.layers.largest_tensor import LargestTensor
 
 SOURCE = Source(encoder=LabelEncoder(ClassList.from_names([f"class {index}" for index in range(6)])))
 PLAIN = RecipeAugmentation(scale_range=(1, 1), max_class_share=1, flip=0, photometric=False)
@@ -159,3 +161,22 @@ def test_names_in_any_script_are_read_and_kept(tmp_path: Path):
     for loader in (data.train_dataloader(), data.val_dataloader(), data.predict_dataloader()):
         found = {name for batch in loader for name in batch["names"]}
         assert found == {"02.png", "a?.b%20c.png", "图像 ü*.png"}
+
+
+def test_a_large_photograph_is_never_held_whole_as_numbers_that_can_be_fractions(tmp_path: Path):
+    """Of six million pixels a part is decoded, a crop is varied, and the crop alone becomes float32."""
+    blots = cv2.resize(texture((20, 30)), (3000, 2000), interpolation=cv2.INTER_CUBIC)
+    ids = np.kron(labels((20, 30), range(6)), np.ones((100, 100), np.uint8))
+    found = Pair("a.jpg", save(tmp_path / "a.jpg", blots), save(tmp_path / "a.png", ids))
+    preprocessing = Preprocessing(resize=(2048, 512))
+    transform = TrainingTransform(RecipeAugmentation(scale_range=(0.5, 1.9)), preprocessing, (512, 512), seed=0)
+    dataset = TrainingDataset([found], [SOURCE], preprocessing, transform, (512, 512), draft=True)
+    dataset[0, 0]
+    tracemalloc.start()
+    with LargestTensor() as largest:
+        item = dataset[1, 0]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert item["original_size"] == (2000, 3000)
+    assert largest.numel <= 3 * 512 * 512
+    assert peak < 40e6  # the mask and a half of the photograph; as float32 the photograph has 72 MB

@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from src.inference import label_map, resize_logits
+from src.inference import label_map, label_map_with_confidence, probabilities, resize_logits
 from tests.layers.largest_tensor import LargestTensor
 
 CASES = [
@@ -77,3 +77,61 @@ def test_a_large_photograph_needs_no_more_memory_than_its_labels_and_a_band():
         labels = label_map(logits, (2000, 3000))
     assert labels.shape == (1, 2000, 3000)
     assert largest.numel == labels.numel()
+
+
+@pytest.mark.parametrize(("cells", "input_size", "size"), CASES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("max_bytes", [1, None])
+def test_probabilities_are_the_softmax_at_full_size(cells, input_size, size, dtype, max_bytes):
+    logits = logits_of(cells, dtype)
+    result = probabilities(logits, input_size, size, max_bytes=max_bytes)
+    expected = resize_logits(logits, input_size, size).softmax(1)
+    assert result.dtype == expected.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    assert (result - expected).abs().max() <= (1e-12 if dtype == torch.float64 else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_probabilities_come_in_the_type_asked_for(dtype):
+    result = probabilities(logits_of((9, 12)), (33, 47), dtype=dtype)
+    assert result.dtype == dtype
+    assert torch.equal(result, probabilities(logits_of((9, 12)), (33, 47)).to(dtype))
+
+
+def test_probabilities_of_a_whole_number_type_are_refused():
+    with pytest.raises(ValueError, match=r"dtype must be a floating type, got torch\.uint8; torch\.float16"):
+        probabilities(logits_of((9, 12)), (33, 47), dtype=torch.uint8)
+
+
+def test_beside_the_probabilities_there_is_a_band_alone():
+    logits = torch.randn(1, 150, 50, 75)
+    with LargestTensor() as largest:
+        result = probabilities(logits, (100, 150), dtype=torch.float16, max_bytes=2**20)
+    assert largest.numel == result.numel()
+    assert not result.requires_grad
+
+
+@pytest.mark.parametrize(("cells", "input_size", "size"), CASES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("max_bytes", [1, None])
+def test_confidence_is_the_probability_of_the_label(cells, input_size, size, dtype, max_bytes):
+    logits = logits_of(cells, dtype)
+    labels, confidence = label_map_with_confidence(logits, input_size, size, max_bytes)
+    assert torch.equal(labels, label_map(logits, input_size, size))
+    expected = probabilities(logits, input_size, size).gather(1, labels[:, None])[:, 0]
+    assert confidence.dtype == torch.float32
+    assert (confidence - expected).abs().max() <= 1e-6
+
+
+def test_labels_and_confidence_need_no_full_size_scores():
+    logits = torch.randn(1, 150, 50, 75)
+    with LargestTensor() as largest:
+        label_map_with_confidence(logits, (200, 300), max_bytes=2**20)
+    assert largest.numel <= 2**20 // 4
+
+
+def test_labels_of_a_photograph_of_regions_stay_small_too():
+    logits = torch.nn.functional.interpolate(torch.randn(1, 150, 3, 4), size=(500, 750), mode="nearest")
+    with LargestTensor() as largest:
+        labels = label_map(logits, (2000, 3000))
+    assert labels.shape == (1, 2000, 3000)
+    assert largest.numel <= max(labels.numel(), 2 * 2**20)  # of 900 million scores

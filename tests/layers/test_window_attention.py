@@ -125,20 +125,61 @@ def test_chunks_of_windows_give_the_same_values_and_gradients(shift, sizes, wind
         assert torch.allclose(whole, chunked, rtol=1e-12, atol=1e-12)
 
 
+@torch.no_grad()
 def attention_calls(attention, x):
     with mock.patch.object(F, "scaled_dot_product_attention", wraps=F.scaled_dot_product_attention) as call:
         attention(x)
     return [(args[0], kwargs["attn_mask"]) for args, kwargs in call.call_args_list]
 
 
-@pytest.mark.parametrize("shift", [(0, 0), (1, 2)])
-@pytest.mark.parametrize(("windows_per_chunk", "num_calls"), [(None, 1), (36, 1), (7, 6), (1, 36)])
+@pytest.mark.parametrize(
+    ("shift", "windows_per_chunk", "num_calls"),
+    [
+        ((0, 0), None, 1),
+        ((0, 0), 36, 1),
+        ((0, 0), 7, 6),
+        ((0, 0), 1, 36),
+        ((1, 2), None, 4),  # 18 windows of one region, 6 and 9 of two, 3 of four
+        ((1, 2), 36, 4),
+        ((1, 2), 7, 3 + 1 + 2 + 1),
+        ((1, 2), 1, 36),
+    ],
+)
 def test_no_more_windows_are_attended_at_once_than_asked(shift, windows_per_chunk, num_calls):
     attention = build((3, 4), shift, windows_per_chunk=windows_per_chunk)
     calls = attention_calls(attention, torch.randn(3, 9, 13, 6))
     assert len(calls) == num_calls
     assert max(q.numel() for q, _ in calls) <= (windows_per_chunk or 36) * 12 * 6
     assert max(mask.numel() for _, mask in calls) <= (windows_per_chunk or 36) * 2 * 12 * 12
+
+
+@pytest.mark.parametrize("shift", [(0, 0), (1, 2)])
+@pytest.mark.parametrize("padded_keys", ["attend", "mask"])
+@pytest.mark.parametrize("sizes", [None, [(3, 4), (9, 13), (9, 13)]])
+@pytest.mark.parametrize("norm", [None, lambda tokens: tokens.sin() + 1])
+@pytest.mark.parametrize("piece", [1, 2 * 12 * 18 * 8, 5 * 12 * 18 * 8])
+@torch.no_grad()
+def test_without_gradients_large_maps_are_worked_on_in_pieces(monkeypatch, shift, padded_keys, sizes, norm, piece):
+    x = torch.randn(3, 9, 13, 6, dtype=torch.float64)
+    attention = build((3, 4), shift, padded_keys=padded_keys).double()
+    expected = attention(x, sizes, norm)
+    monkeypatch.setattr("src.layers.window_attention._CPU_PIECE", piece)
+    assert torch.allclose(attention(x, sizes, norm), expected, rtol=1e-12, atol=1e-12)
+    calls = attention_calls(attention, x)
+    assert max(len(q) for q, _ in calls) == max(piece // (12 * 18 * 8), 1)
+
+
+@pytest.mark.parametrize("sizes", [None, [(5, 6), (2, 3)]])
+@pytest.mark.parametrize("recompute_norm", [False, True])
+def test_a_norm_may_stand_before(sizes, recompute_norm):
+    attention = build((4, 4), (2, 2)).double()
+    x = torch.randn(2, 5, 6, 6, dtype=torch.float64, requires_grad=True)
+    results = []
+    norm = torch.nn.LayerNorm(6).double()
+    for out in (attention(norm(x), sizes), attention(x, sizes, norm, recompute_norm)):
+        parts = [x, *norm.parameters(), *attention.parameters()]
+        results.append([out, *torch.autograd.grad(out[:, :2, :3].square().sum(), parts)])
+    assert all(torch.allclose(a, b, rtol=1e-12, atol=1e-12) for a, b in zip(*results, strict=True))
 
 
 @pytest.mark.parametrize("shift", [(0, 0), (1, 0)])
@@ -158,7 +199,9 @@ def test_the_mask_has_the_queries_dtype(shift):
     with torch.autocast("cpu", torch.bfloat16):
         calls = attention_calls(attention, x)
     calls += attention_calls(attention.bfloat16(), x.bfloat16())
-    assert [(q.dtype, mask.dtype) for q, mask in calls] == [(torch.bfloat16, torch.bfloat16)] * 2
+    assert len(calls) == (2 if shift == (0, 0) else 2 * 4)
+    assert {(q.dtype, mask.dtype) for q, mask in calls} == {(torch.bfloat16, torch.bfloat16)}
+    assert all(mask.isfinite().all() for _, mask in calls)
 
 
 def test_qkv_bias_is_optional():

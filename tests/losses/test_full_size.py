@@ -16,7 +16,7 @@ def batch():
 
 def test_another_librarys_loss_gets_logits_of_the_masks_size(batch):
     smp_losses = pytest.importorskip("segmentation_models_pytorch.losses")
-    loss = smp_losses.DiceLoss("multiclass", ignore_index=255)
+    loss = smp_losses.LovaszLoss("multiclass", ignore_index=255)
     logits, masks = batch
     result = FullSizeLoss(loss)(logits, masks)
     assert torch.equal(result, loss(F.interpolate(logits, size=(33, 47), mode="bilinear", align_corners=False), masks))

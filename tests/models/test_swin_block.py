@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from src.layers.position_bias import TableBias
@@ -89,3 +90,22 @@ def test_the_norm_may_stand_after_the_reduction():
     assert torch.allclose(merging(x), merging.norm(plain(x)))
     joint = merging(x.expand(2, -1, -1, -1), [(3, 5), (4, 6)])
     assert torch.allclose(joint[:1, :2, :3], merging(x[:, :3, :5]), atol=1e-6)
+
+
+@pytest.mark.parametrize("norm_after", [False, True])
+@pytest.mark.parametrize("rows", [1, 3, 35, 1000])
+@torch.no_grad()
+def test_without_gradients_the_mlp_goes_in_pieces_and_leaves_its_input_alone(monkeypatch, norm_after, rows):
+    block = build(norm_after=norm_after).eval()
+    torch.nn.init.normal_(block.norm2.weight)
+    x = torch.randn(2, 7, 5, 6).transpose(1, 2)
+    given = x.clone()
+    with torch.enable_grad():
+        expected = block(x)
+    monkeypatch.setattr("src.models.swin_block._CPU_PIECE", rows * 24 * 4)
+    sizes = []
+    block.mlp.register_forward_hook(lambda module, args, out: sizes.append(len(args[0])))
+    assert torch.allclose(block(x), expected, atol=1e-6)
+    assert torch.equal(x, given)
+    assert max(sizes) == min(rows, 70)
+    assert sum(sizes) == 70

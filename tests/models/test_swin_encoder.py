@@ -71,7 +71,6 @@ def test_the_output_of_attention_is_dropped_too(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@torch.no_grad()
 def test_chunks_of_windows_bound_the_largest_tensor(version):
     sizes = {"embed_dim": 8, "depths": (2,), "num_heads": (8,), "window_size": 4, "mlp_ratio": 1.0}
     largest = {}
@@ -80,8 +79,17 @@ def test_chunks_of_windows_bound_the_largest_tensor(version):
         with LargestTensor() as made:
             encoder(torch.randn(1, 3, 128, 128))
         largest[chunk] = made.numel
-    assert largest[None] >= 64 * 8 * 16 * 16  # the mask of all windows and heads
+    assert largest[None] >= 64 * 8 * 16 * 16  # the weights of all windows and heads
     assert largest[2] <= 3 * 128 * 128
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@torch.no_grad()
+def test_without_gradients_no_mask_is_made_for_all_windows(version):
+    sizes = {"embed_dim": 8, "depths": (2,), "num_heads": (8,), "window_size": 4, "mlp_ratio": 1.0}
+    with LargestTensor() as made:
+        version(**sizes).eval()(torch.randn(1, 3, 128, 128))
+    assert made.numel <= 3 * 128 * 128
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -4,6 +4,8 @@ import torch.nn.functional as F
 
 from src.models.features import FeatureSpec
 from src.models.upernet import UPerNetDecoder
+from tests.layers.kept_storages import kept_storages
+from tests.models.random_weights import randomise
 
 SPECS = [FeatureSpec(4, 4), FeatureSpec(6, 8), FeatureSpec(8, 16), FeatureSpec(10, 32)]
 
@@ -107,3 +109,119 @@ def test_levels_must_run_from_fine_to_coarse(features):
 def test_numbers_out_of_range_are_refused(options):
     with pytest.raises(ValueError, match=r"model\.model\.decoder\.channels and pool_sizes must be positive, got .*\.$"):
         build(**options)
+
+
+def plainly_trained(decoder, features):
+    """Logits in training, in plain steps."""
+    return decoder.conv_seg(decoder.dropout(merged_plainly(decoder, features)))
+
+
+def merged_plainly(decoder, features):
+    brick = lambda module, maps: module.bn(module.conv(maps)).relu()  # noqa: E731
+    up = lambda x, size: F.interpolate(x, size=size, mode="bilinear", align_corners=False)  # noqa: E731
+    coarse = features[-1]
+    pooled = [up(brick(module[1], module[0](coarse)), coarse.shape[2:]) for module in decoder.psp_modules]
+    merged = brick(decoder.bottleneck, torch.cat([coarse, *pooled], 1))
+    outputs = [merged]
+    for level in reversed(range(len(features) - 1)):
+        size = features[level].shape[2:]
+        merged = brick(decoder.lateral_convs[level], features[level]) + up(merged, size)
+        outputs.insert(0, brick(decoder.fpn_convs[level], merged))
+    return brick(decoder.fpn_bottleneck, torch.cat([up(output, features[0].shape[2:]) for output in outputs], 1))
+
+
+TRAINED = [
+    ((9, 15), (5, 8), (3, 4), (2, 2)),
+    ((1, 37), (1, 19), (1, 10), (1, 5)),
+    ((31, 29), (16, 15), (8, 8), (4, 4)),
+    ((7, 5), (7, 5), (7, 5), (7, 5)),
+    ((5, 6), (11, 13), (2, 3), (20, 1)),
+]
+
+
+@pytest.mark.parametrize("sizes", TRAINED)
+@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_training_is_that_of_the_plain_steps(sizes, norm, dropout):
+    """Logits, gradients, running statistics, and the state of the random numbers."""
+    features = [feature.double().requires_grad_() for feature in maps(sizes)]
+    found = []
+    for forward in (lambda decoder, features: decoder(features), plainly_trained):
+        decoder = randomise(build(norm=norm, dropout=dropout)).double().train()
+        torch.manual_seed(3)
+        logits = forward(decoder, features)
+        gradients = torch.autograd.grad(logits.square().sum(), [*features, *decoder.parameters()])
+        found.append([logits.detach(), *gradients, *decoder.buffers(), torch.rand(1)])
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, rtol=1e-9, atol=1e-10 * max(1.0, other.abs().max().item()))
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_single_cells_train_as_in_plain_steps(norm):
+    features = [feature.double() for feature in maps(((1, 1),) * 4, batch=1)]
+    decoder = randomise(build(norm=norm, dropout=0.0)).double().train()
+    found, true = (
+        torch.autograd.grad(logits.square().sum(), list(decoder.parameters()))
+        for logits in (decoder(features), plainly_trained(decoder, features))
+    )
+    assert all(torch.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in zip(found, true, strict=True))
+
+
+def test_statistics_are_updated_once_for_each_step():
+    decoder = build().train()
+    for step in range(1, 4):
+        decoder(maps(seed=step)).sum().backward()
+        counts = [buffer for name, buffer in decoder.named_buffers() if name.endswith("num_batches_tracked")]
+        assert len(counts) == 12
+        assert all(count == step for count in counts)
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_graph_keeps_no_activated_map_of_the_finest_level(norm, dropout):
+    """Three convolved maps are kept, of lateral, level and merged; the plain steps keep several times as much."""
+    decoder = build(channels=32, norm=norm, dropout=dropout).train()
+    features = maps(((32, 48), (8, 12), (4, 6), (2, 3)), batch=1)
+    whole = 32 * 32 * 48 * 4
+    counted = []
+    for forward in (decoder, lambda features: plainly_trained(decoder, features)):
+        with kept_storages() as kept:
+            forward(features)
+        counted.append([size for size in kept if size >= whole])
+    ours, plain = counted
+    assert ours == [whole] * 3
+    assert sum(plain) >= 9 * whole
+
+
+def test_a_kept_graph_goes_backward_again():
+    decoder, features = build().train(), maps()
+    loss = decoder(features).square().sum()
+    first, second = (torch.autograd.grad(loss, list(decoder.parameters()), retain_graph=True) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("frozen", ["lateral_convs", "fpn_convs", "psp_modules", "fpn_bottleneck", "conv_seg"])
+def test_frozen_parts_leave_the_other_gradients(frozen):
+    features = [feature.double() for feature in maps()]
+    decoder = randomise(build(dropout=0.0)).double().train()
+    getattr(decoder, frozen).requires_grad_(False)
+    parameters = [parameter for parameter in decoder.parameters() if parameter.requires_grad]
+    found, true = (
+        torch.autograd.grad(forward(features).square().sum(), parameters)
+        for forward in (decoder, lambda features: plainly_trained(decoder, features))
+    )
+    assert all(torch.allclose(a, b, rtol=1e-9, atol=1e-9) for a, b in zip(found, true, strict=True))
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_training_under_automatic_precision_is_close(norm):
+    decoder, features = randomise(build(norm=norm, dropout=0.0)).train(), maps()
+    expected = decoder(features)
+    with torch.autocast("cpu", torch.bfloat16):
+        result = decoder(features)
+    assert (result - expected).abs().max() <= 5e-2 * expected.abs().max()
+    parameters = list(decoder.parameters())
+    found, true = (torch.autograd.grad(each.float().square().sum(), parameters) for each in (result, expected))
+    assert all(grad.isfinite().all() for grad in found)
+    largest = max(grad.abs().max() for grad in true)
+    assert all((a - b).abs().max() <= 0.1 * largest for a, b in zip(found, true, strict=True))

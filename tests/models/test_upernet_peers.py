@@ -99,9 +99,9 @@ def random_batch(seed):
     return torch.randn(2, 3, 96, 96, generator=generator), masks
 
 
-# Beyond the recipe's learning rate single precision drifts from itself: AdamW makes full steps of rounding errors in
-# gradients that are almost zero, so only double precision can tell.
-@pytest.mark.parametrize(("dtype", "lr", "tolerance"), [(torch.float32, 6e-5, 1e-4), (torch.float64, 6e-4, 1e-10)])
+# Single precision drifts from itself: AdamW makes full steps of rounding errors in gradients that are almost zero, and
+# another number of threads moves a loss by 3e-4. So only double precision can tell.
+@pytest.mark.parametrize(("dtype", "lr", "tolerance"), [(torch.float32, 6e-5, 1e-3), (torch.float64, 6e-4, 1e-10)])
 def test_twenty_training_steps_have_transformers_losses(dtype, lr, tolerance):
     model = small().train().to(dtype)
     peer = peer_of(model)

@@ -8,12 +8,16 @@ import torch
 from torch import distributed, multiprocessing, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from src.losses import CrossEntropy
+from src.losses import CrossEntropy, DiceLoss, OHEMCrossEntropy, TverskyLoss, WeightedSum
 
 CRITERIA = {
-    "plain": {},
-    "weighted": {"class_weights": [0.5, 2.0, 1.0]},
-    "smoothed": {"label_smoothing": 0.2},
+    "plain": CrossEntropy(),
+    "weighted": CrossEntropy(class_weights=[0.5, 2.0, 1.0]),
+    "smoothed": CrossEntropy(label_smoothing=0.2),
+    "hard pixels": OHEMCrossEntropy(threshold=0.3, min_kept=0),
+    "dice": DiceLoss(),
+    "tversky": TverskyLoss(alpha=0.3, beta=0.7, gamma=1.5, mean="labelled", log_loss=True),
+    "sum": WeightedSum([CrossEntropy(), DiceLoss()], weights=[1.0, 3.0]),
 }
 
 
@@ -43,11 +47,12 @@ def train(rank, folder):
     )
     images, masks = (part[rank : rank + 1] for part in batch())
     network = DistributedDataParallel(model())
-    results = {name: gradient(network, CrossEntropy(**options), images, masks) for name, options in CRITERIA.items()}
-    results["unlabelled"] = gradient(network, CrossEntropy(), images, torch.full_like(masks, 255))
+    results = {name: gradient(network, criterion, images, masks) for name, criterion in CRITERIA.items()}
+    for name, criterion in CRITERIA.items():
+        results[f"{name}, unlabelled"] = gradient(network, criterion, images, torch.full_like(masks, 255))
     if rank == 0:  # alone: outside training no process waits for another
         with torch.no_grad():
-            results["alone"] = CrossEntropy()(network.module(images), masks)
+            results["alone"] = {name: loss(network.module(images), masks) for name, loss in CRITERIA.items()}
         torch.save(results, Path(folder, "results.pt"))
     distributed.barrier()
     distributed.destroy_process_group()
@@ -67,15 +72,18 @@ def results(tmp_path_factory):
 
 @pytest.mark.parametrize("name", CRITERIA)
 def test_averaged_gradients_are_those_of_the_joined_batch(results, name):
-    expected = gradient(model(), CrossEntropy(**CRITERIA[name]), *batch())
+    expected = gradient(model(), CRITERIA[name], *batch())
     for result, joined in zip(results[name], expected, strict=True):
         assert torch.allclose(result, joined, rtol=1e-9, atol=1e-12)
 
 
-def test_nothing_labelled_anywhere_is_no_gradient(results):
-    assert not any(part.any() for part in results["unlabelled"])
+@pytest.mark.parametrize("name", CRITERIA)
+def test_nothing_labelled_anywhere_is_no_gradient(results, name):
+    assert not any(part.any() for part in results[f"{name}, unlabelled"])
 
 
-def test_outside_training_a_process_scores_its_own_batch(results):
+@pytest.mark.parametrize("name", CRITERIA)
+def test_outside_training_a_process_scores_its_own_batch(results, name):
     images, masks = batch()
-    assert results["alone"].item() == pytest.approx(CrossEntropy()(model()(images[:1]), masks[:1]).item())
+    expected = CRITERIA[name](model()(images[:1]), masks[:1])
+    assert results["alone"][name].item() == pytest.approx(expected.item())

@@ -1,0 +1,16 @@
+"""The floating type that a layer works in."""
+
+import torch
+from torch import Tensor
+
+
+def working_dtype(like: Tensor) -> torch.dtype:
+    """The type of automatic precision where it is on for the device, else the tensor's.
+
+    Args:
+        like: what comes in.
+    """
+    device = like.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return like.dtype

@@ -1,0 +1,137 @@
+"""Measures rows of a table, ours and the peers in turn."""
+
+import gc
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from src.measurement.comparison import compared
+from src.measurement.contender import Contender
+from src.measurement.counts import counts
+from src.measurement.inputs import draw
+from src.measurement.memory_process import memory_apart
+from src.measurement.options import ROWS, Options, num_cores
+from src.measurement.ours import build_model
+from src.measurement.peers import build, names
+from src.measurement.rounds import alternate, table_row
+from src.models import Segmenter
+
+_MIB = 2**20
+_LAYOUT_ROUNDS = 2
+Say = Callable[[str], None]
+
+
+def measure(options: Options, say: Say = lambda text: None) -> dict[str, Any]:
+    """Counts, differences and rows, in plain types.
+
+    Args:
+        options: what is measured.
+        say: told what comes next.
+
+    Raises:
+        ValueError: the model cannot be built, or a peer has none like it.
+    """
+    torch.set_num_threads(options.threads or num_cores())
+    model = build_model(options)
+    options = replace(options, num_classes=model.num_classes)
+    say("counting")
+    told: dict[str, Any] = {"counts": counts(model, options.size), "differences": {}, "rows": {}, "notes": []}
+    memory = [row for row in options.rows if row.endswith("_memory")]
+    timed = [row for row in options.rows if row not in memory]
+    if timed and options.against and options.layout == "auto":
+        options = _with_layout(options, model, say)
+    told["options"] = options.to_dict()
+    if timed:
+        contenders = {name: build(name, options, model) for name in names(options)}
+        told["notes"] += [f"{name}: another function" for name, one in contenders.items() if not one.same_function]
+        for row in timed:
+            _time(row, contenders, options, told, say)
+        contenders.clear()
+    del model
+    gc.collect()
+    for row in memory:
+        told["rows"][row] = _memory_row(row, options, say)
+    return told
+
+
+def _time(row: str, contenders: dict[str, Contender], options: Options, told: dict[str, Any], say: Say) -> None:
+    able = {name: contender for name, contender in contenders.items() if row in contender.rows}
+    ours = [name for name in able if name.startswith("ours")]
+    inputs = draw(options)
+    for contender in able.values():
+        contender.prepare(row)
+    say(f"{ROWS[row]}: {', '.join(able)}")
+    workers = {name: _worker(contender, row, inputs) for name, contender in able.items()}
+    done = alternate(workers, options.rounds, torch.cuda.synchronize if options.device == "cuda" else None)
+    same = [name for name in able if name not in ours and able[name].same_function]
+    told["differences"][row] = compared(row, done.results, ours, same)
+    batch = {"training": options.training_batch, "evaluation": 1}.get(row, options.inference_batch)
+    told["rows"][row] = table_row(done, ours) | {"size": list(options.size), "batch": batch}
+    for name in able:  # what was measured is not lost where a later row is stopped
+        say(f"  {name}: {done.spread(name).median:.3f} s{_ratios(told['rows'][row], name)}")
+    for contender in able.values():
+        contender.finish(row)
+
+
+def _ratios(row: dict[str, Any], name: str) -> str:
+    found = [f"{each[name]['median']:.2f} of {ours}" for ours, each in row["ratios"].items() if name in each]
+    return f", {', '.join(found)}" if found else ""
+
+
+def _worker(contender: Contender, row: str, inputs: Any) -> Callable[[], Any]:
+    return lambda: contender.run(row, inputs)
+
+
+def _memory_row(row: str, options: Options, say: Say) -> dict[str, Any]:
+    """Peaks in MiB of ours and of the peers that have the row; a ratio below 1 says that ours takes less."""
+    asked = row.removesuffix("_memory")
+    able = [name for name in names(options) if not name.startswith("torchvision")]
+    if asked == "label_map" and any(side % 32 for side in options.memory_size):
+        able = [name for name in able if not name.startswith("smp")]
+    uses = {}
+    for name in able:
+        say(f"{ROWS[row]}: {name}")
+        sized = replace(options, size=options.memory_size) if asked == "label_map" else options
+        uses[name] = memory_apart(name, row, sized)
+        say(f"  {name}: {uses[name].peak / _MIB:.0f} MiB")
+    figures = {name: {"median": use.peak / _MIB, "source": use.source} for name, use in uses.items()}
+    live = {name: {"median": use.live / _MIB} for name, use in uses.items() if use.live is not None}
+    size = options.memory_size if asked == "label_map" else options.size
+    batch = 1 if asked == "label_map" else options.training_batch
+    return {
+        "unit": "MiB",
+        "ratio": "ours / theirs",
+        "figures": figures,
+        "ratios": _over(figures),
+        "live": {"figures": live, "ratios": _over(live)},
+        "size": list(size),
+        "batch": batch,
+    }
+
+
+def _over(figures: dict[str, Any]) -> dict[str, Any]:
+    """The figure of each of ours over each of the others'."""
+    ours = [name for name in figures if name.startswith("ours")]
+    others = [name for name in figures if name not in ours]
+    ratios: dict[str, Any] = {}
+    for name in ours:
+        pairs = ((other, figures[name]["median"], figures[other]["median"]) for other in others)
+        ratios[name] = {other: {"median": mine / max(theirs, 1e-9)} for other, mine, theirs in pairs}
+    return ratios
+
+
+def _with_layout(options: Options, model: Segmenter, say: Say) -> Options:
+    """The options with the layout in which the first tuned peer labels images faster."""
+    row = "features" if options.against == ("torchvision",) else "label_map"
+    say("which memory layout suits the tuned peers")
+    name = next(f"{peer}, tuned" for peer in options.against if row == "features" or peer != "torchvision")
+    tried = {layout: replace(options, layout=layout) for layout in ("contiguous", "channels_last")}
+    contenders = {layout: build(name, each, model) for layout, each in tried.items()}
+    for contender in contenders.values():
+        contender.prepare(row)
+    inputs = draw(options)
+    workers = {layout: _worker(contender, row, inputs) for layout, contender in contenders.items()}
+    done = alternate(workers, _LAYOUT_ROUNDS, torch.cuda.synchronize if options.device == "cuda" else None)
+    return tried[min(tried, key=lambda layout: done.spread(layout).least)]

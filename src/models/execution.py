@@ -1,0 +1,56 @@
+"""How a network is run: numbers, compiler, layout in memory. None of it is part of what the network is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import nn
+
+from src.layers.conv3x3 import Numerics
+from src.models.segmenter import Segmenter
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a segmenter is run; its weights, its state dict and what is written of it stay as they are.
+
+    Args:
+        numerics: ``exact``: in float32 every 3x3 convolution is about as near to the true result as a direct one;
+            ``fast``: it may be further from it where that is faster, see docs/numerics.md.
+        compile: compile encoder, decoder and auxiliary head with ``torch.compile``. A second size is compiled for any
+            size; after eight compilations of a part what is new runs uncompiled.
+        channels_last: store the weights of convolutions channels last, as the maps are stored.
+        cuda_graphs: record the kernels of each size on a CUDA device and replay them; wants ``compile``.
+
+    Raises:
+        ValueError: ``numerics`` is neither, or ``cuda_graphs`` is set without ``compile``.
+    """
+
+    numerics: Numerics = "exact"
+    compile: bool = False
+    channels_last: bool = False
+    cuda_graphs: bool = False
+
+    def __post_init__(self) -> None:
+        if self.numerics not in ("exact", "fast"):
+            raise ValueError(f"execution.numerics must be exact or fast, got {self.numerics!r}; take one of these.")
+        if self.cuda_graphs and not self.compile:
+            raise ValueError("execution.cuda_graphs must come with execution.compile, got it alone; set both.")
+
+    def prepare(self, model: Segmenter) -> Segmenter:
+        """Sets a segmenter to be run like this, and gives it back.
+
+        Args:
+            model: the segmenter, on the device that it will run on.
+        """
+        for module in model.modules():
+            if hasattr(module, "numerics"):
+                module.numerics = self.numerics  # type: ignore[assignment]
+        if self.channels_last:
+            model.to(memory_format=torch.channels_last)
+        if self.compile:
+            for part in cast(Sequence[nn.Module], (model.encoder, model.decoder, model.auxiliary)):
+                if part is not None:
+                    part.compile(mode="reduce-overhead" if self.cuda_graphs else None)
+        return model

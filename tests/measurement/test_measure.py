@@ -1,0 +1,59 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from src.measurement.limits import PEER
+from src.measurement.measure import measure
+from src.measurement.options import Options
+
+pytest.importorskip("transformers")
+
+OPTIONS = Options(
+    model="nano", size=(32, 48), num_classes=5, threads=1, rounds=2, rows=("full_logits", "label_map", "training")
+)
+
+
+@pytest.fixture(scope="module")
+def result():
+    said = []
+    return measure(OPTIONS, said.append) | {"said": said}
+
+
+def test_a_result_has_counts_differences_and_rows_in_plain_types(result):
+    assert set(result) == {"counts", "differences", "rows", "notes", "options", "said"}
+    assert set(result["rows"]) == set(OPTIONS.rows)
+    for row in result["rows"].values():
+        assert set(row) == {"unit", "ratio", "figures", "ratios", "order", "size", "batch"}
+        assert set(row["figures"]) == {"ours, exact", "transformers", PEER}
+        assert set(row["ratios"]) == {"ours, exact"}
+        assert set(row["ratios"]["ours, exact"][PEER]) == {"median", "min", "max", "values"}
+    assert json.loads(json.dumps(result)) == result
+
+
+def test_all_work_in_turn(result):
+    assert result["rows"]["training"]["order"] == ["ours, exact", "transformers", PEER] * 3
+    assert result["rows"]["training"]["batch"] == 2
+    assert result["rows"]["label_map"]["batch"] == 1
+
+
+def test_outputs_are_compared_first(result):
+    for row in ("full_logits", "training"):
+        for told in result["differences"][row]["ours, exact"].values():
+            assert told["kind"] == "relative difference"
+            assert told["value"] < 1e-5
+
+
+def test_the_layout_of_the_peers_is_decided_and_told(result):
+    assert result["options"]["layout"] in ("contiguous", "channels_last")
+    assert "which memory layout suits the tuned peers" in result["said"]
+
+
+def test_ours_alone_has_no_ratio_and_another_function_is_said():
+    alone = Options(model="nano", size=(32, 48), num_classes=5, threads=1, rounds=1, rows=("label_map",), against=())
+    told = measure(alone)
+    assert told["rows"]["label_map"]["ratios"] == {"ours, exact": {}}
+    assert told["notes"] == []
+    others = measure(replace(alone, size=(32, 64), rows=("features",), against=("torchvision",)))
+    assert others["notes"] == ["torchvision: another function", "torchvision, tuned: another function"]
+    assert others["differences"]["features"] == {}
