@@ -21,22 +21,9 @@ from src.models import FCNHead, Segmenter, SwinTransformer, SwinTransformerV2, U
 from src.weights.named import NAMED, NamedWeights
 from tests.weights.files import classifier_state, saved, theirs
 
-BRIEF = [
-    "--model",
-    "nano",
-    "--size",
-    "32x48",
-    "--batch",
-    "2",
-    "--threads",
-    "1",
-    "--rounds",
-    "1",
-    "--memory-size",
-    "64x64",
-    "--only",
-    "label_map",
-]
+BRIEF = (
+    "--model nano --size 32x48 --batch 2 --threads 1 --rounds 1 --memory-size 64x64 --only label_map".split()  # noqa: SIM905
+)
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
