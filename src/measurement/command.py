@@ -138,17 +138,13 @@ def _checked(options: Options, console: Console, say: Callable[[str], None]) -> 
     """Every ratio that is held; the other options count for threads and rounds alone."""
     check_installed(Options())
     results: dict[str, Any] = {}
-    both = has_fast_numerics()
     for model, rows in _CHECKED.items():
         asked = Options(model=model, threads=options.threads, rounds=options.rounds, rows=rows)
         needed = {limit.ours for limit in limits.LIMITS if limit.model == model}
-        if not both and not any(name.endswith("exact") for name in needed):
-            say(f"{model}: passed over, this release has no fast numerics")
-            continue
         only_fast = all(name.endswith("fast") for name in needed)
         timed = tuple(row for row in rows if not row.endswith("_memory"))
         memory = tuple(row for row in rows if row not in timed)
-        numerics: Numerics = "exact" if not both else "fast" if only_fast else "both"
+        numerics: Numerics = "fast" if only_fast else "both"
         say(f"{model}:")
         result = measure(replace(asked, rows=timed, numerics=numerics), say)
         if memory:
@@ -162,15 +158,6 @@ def _checked(options: Options, console: Console, say: Callable[[str], None]) -> 
     held = all(verdict.holds for verdict in verdicts) and not wrong
     told = {"results": results, "verdicts": [verdict.to_dict() for verdict in verdicts]}
     return told, 0 if held else 1
-
-
-def has_fast_numerics() -> bool:
-    """Whether this release has another way to run a model than the exact one."""
-    try:
-        from src.models import execution  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def _profiled(options: Options, console: Console, say: Callable[[str], None]) -> dict[str, Any]:

@@ -58,7 +58,6 @@ def planted(monkeypatch):
         return {"counts": {}, "differences": differences, "rows": rows, "notes": [], "options": options.to_dict()}
 
     monkeypatch.setattr(command, "measure", planted_measure)
-    monkeypatch.setattr(command, "has_fast_numerics", lambda: True)
     return asked, ratios, difference
 
 
@@ -84,14 +83,3 @@ def test_a_check_fails_where_outputs_differ(planted, capsys):
     planted[2]["value"] = 1e-2
     assert run(["--check"]) == 1
     assert "differ in logits at stride 4" in capsys.readouterr().out
-
-
-def test_a_check_without_fast_numerics_does_not_hold(planted, monkeypatch, capsys):
-    for limit in LIMITS:
-        if limit.ours == "ours, fast":
-            del planted[1][limit.model, limit.row, limit.ours]
-    monkeypatch.setattr(command, "has_fast_numerics", lambda: False)
-    assert run(["--check"]) == 1
-    assert {options.model for options in planted[0]} == {"tiny"}
-    assert {options.numerics for options in planted[0]} == {"exact"}
-    assert "not measured" in capsys.readouterr().out
