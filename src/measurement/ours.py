@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import importlib
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from src.measurement.contender import Contender
 from src.measurement.described_model import model_of_configs
 from src.measurement.inputs import Inputs
 from src.measurement.options import Options
-from src.models import FCNHead, Segmenter, SwinTransformer, UPerNetDecoder, swin_upernet
+from src.models import Execution, FCNHead, Segmenter, SwinTransformer, UPerNetDecoder, swin_upernet
 from src.optim import SwinRecipe
 from src.tasks import SemanticSegmentation
 
@@ -62,9 +61,6 @@ class Ours(Contender):
         options: device, precision and classes.
         model: the model; it stays as it is.
         numerics: ``exact`` or ``fast``.
-
-    Raises:
-        ValueError: this release has no such way to run a model.
     """
 
     takes_layout = False
@@ -139,21 +135,8 @@ def prepared(model: Segmenter, numerics: str, compile: bool) -> nn.Module:
         model: the model, which may be changed.
         numerics: ``exact`` or ``fast``.
         compile: send it through ``torch.compile``.
-
-    Raises:
-        ValueError: this release has no such way to run a model.
     """
-    if numerics == "exact" and not compile:
-        return model
-    try:
-        execution = importlib.import_module("src.models.execution")
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"numerics must be exact and not compiled in this release, got {numerics}"
-            f"{', compiled' if compile else ''}; leave out --numerics and --compile."
-        ) from error
-    ready: nn.Module = execution.Execution(numerics=numerics, compile=compile).prepare(model)
-    return ready
+    return Execution(numerics=numerics, compile=compile).prepare(model)  # type: ignore[arg-type]
 
 
 def _batch(images: Tensor, masks: Any, size: Size, original: Size) -> Batch:

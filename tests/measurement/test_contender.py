@@ -122,7 +122,6 @@ def test_smp_is_another_function_of_the_same_shape(model, inputs):
 
 
 def test_fast_numerics_are_set_in_a_copy_and_stay_close(model, inputs):
-    pytest.importorskip("src.models.execution")
     fast = build("ours, fast", OPTIONS, model)
     assert {module.numerics for module in fast.model.modules() if hasattr(module, "numerics")} == {"fast"}
     assert {module.numerics for module in model.modules() if hasattr(module, "numerics")} == {"exact"}

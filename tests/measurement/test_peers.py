@@ -3,7 +3,7 @@ import importlib.util
 
 import pytest
 
-from src.measurement import ours, peers
+from src.measurement import peers
 from src.measurement.options import Options
 from src.measurement.peers import build, check_installed
 from src.models import FCNHead, Segmenter, SwinTransformer, UPerNetDecoder
@@ -50,16 +50,3 @@ def test_another_encoder_is_refused(monkeypatch):
     for peer, said in (("transformers", "SwinTransformer with a UPerNetDecoder, got Other"), ("torchvision", "Other")):
         with pytest.raises(ValueError, match=said):
             peers.build(peer, OPTIONS, model)
-
-
-def test_numerics_that_a_release_does_not_have_are_refused(monkeypatch):
-    def absent(name):
-        raise ModuleNotFoundError(name)
-
-    monkeypatch.setattr(ours.importlib, "import_module", absent)
-    model = segmenter()
-    assert ours.prepared(model, "exact", False) is model
-    with pytest.raises(ValueError, match="must be exact and not compiled in this release, got fast"):
-        ours.prepared(model, "fast", False)
-    with pytest.raises(ValueError, match="got exact, compiled"):
-        ours.prepared(model, "exact", True)
