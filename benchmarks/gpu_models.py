@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from src.inference.label_map import label_map
 from src.losses import CrossEntropy
+from src.models.execution import Execution
 from src.models.fcn_head import FCNHead
 from src.models.segmenter import Segmenter
 from src.models.swin import SWIN_SIZES, SwinSize, SwinTransformer
@@ -123,15 +124,6 @@ class Side:
         return criterion(output.logits, masks) + AUXILIARY_WEIGHT * criterion(output.auxiliary_logits, masks)
 
 
-def execution() -> Any:
-    """The class of execution settings, or None where this version has none."""
-    try:
-        from src.models.execution import Execution
-    except ImportError:
-        return None
-    return Execution
-
-
 def makers(model: Segmenter, peer: nn.Module, compiled: bool, graphs: bool) -> dict[str, Callable[[], Side]]:
     """What makes each side, the peer first; made when needed, since compiling takes long.
 
@@ -139,28 +131,22 @@ def makers(model: Segmenter, peer: nn.Module, compiled: bool, graphs: bool) -> d
         model: ours.
         peer: theirs.
         compiled: whether each goes through ``torch.compile``.
-        graphs: whether CUDA graphs are tried too.
+        graphs: whether CUDA graphs are tried too, which want ``compiled``.
     """
 
     def prepared(**settings: Any) -> nn.Module:
-        own = copy.deepcopy(model)
-        settings_class = execution()
-        if settings_class is not None:
-            return settings_class(compile=compiled, **settings).prepare(own)
-        return torch.compile(own, dynamic=False) if compiled else own  # type: ignore[return-value]
+        return Execution(compile=compiled, **settings).prepare(copy.deepcopy(model))
 
     def other() -> nn.Module:
         own = copy.deepcopy(peer)
         return torch.compile(own, dynamic=False) if compiled else own  # type: ignore[return-value]
 
     found = {"transformers": lambda: Side("transformers", other(), False)}
-    ways: dict[str, dict[str, Any]] = {"ours": {}}
-    if execution() is not None:
-        ways["ours fast"] = {"numerics": "fast"}
-        if not compiled:
-            ways["ours fast, channels last"] = {"numerics": "fast", "channels_last": True}
-        if graphs:
-            ways["ours fast, graphs"] = {"numerics": "fast", "cuda_graphs": True}
+    ways: dict[str, dict[str, Any]] = {"ours": {}, "ours fast": {"numerics": "fast"}}
+    if not compiled:
+        ways["ours fast, channels last"] = {"numerics": "fast", "channels_last": True}
+    if graphs:
+        ways["ours fast, graphs"] = {"numerics": "fast", "cuda_graphs": True}
     for name, settings in ways.items():
         found[name] = functools.partial(_ours, name, functools.partial(prepared, **settings))
     return found

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from src.layers.window_order import window_order
-from src.layers.windows import batch_regions, padded_size, partition, reverse
+from src.layers.windows import padded_size, partition
+from tests.layers.window_references import batch_regions, reverse
 
 CPU = torch.device("cpu")
 SIZES = [(1, 1), (3, 10), (7, 7), (8, 13), (1, 29), (23, 2)]

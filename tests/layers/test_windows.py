@@ -2,16 +2,15 @@ import pytest
 import torch
 
 from src.layers.windows import (
-    batch_regions,
     kept_shift,
     outside,
     padded_size,
     partition,
-    reverse,
     window_coords,
     window_regions,
     zero_outside,
 )
+from tests.layers.window_references import batch_regions, reverse
 
 CPU = torch.device("cpu")
 
