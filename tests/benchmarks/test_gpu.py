@@ -36,7 +36,8 @@ def test_the_whole_path_runs_on_a_cpu(tmp_path: Path):
     cases = [(each["case"]["precision"], each["case"]["work"], each["case"]["batch"]) for each in told["cases"]]
     assert cases == [(p, *work) for p in ("bf16", "float32") for work in (("labels", 1), ("training", 2))]
     for each in told["cases"]:
-        assert {"transformers", "ours", "ours fast"} <= each["ms"].keys() == each["ratio"].keys() == each["peak_mib"].keys()
+        assert {"transformers", "ours", "ours fast"} <= each["ms"].keys()
+        assert each["ms"].keys() == each["ratio"].keys() == each["peak_mib"].keys()
         assert each["ratio"]["transformers"] == 1
         assert all(milliseconds > 0 for milliseconds in each["ms"].values())
         if each["case"]["precision"] == "float32":
