@@ -13,8 +13,8 @@ class PreparedNetwork(Callback):
     """Sets how the network computes; checkpoints do not depend on it.
 
     Args:
-        numerics: ``exact``: in float32 every 3x3 convolution is about as near to the true result as a direct one;
-            ``fast``: it may be further from it where that is faster, see docs/numerics.md.
+        numerics: ``exact``: 3x3 convolutions in float32 stay at about 1e-6 of the largest value from the true result;
+            ``fast``: they may be somewhat further from it where that is faster, see docs/numerics.md.
         compile: compile encoder, decoder and auxiliary head with ``torch.compile``.
         channels_last: store the weights of convolutions channels last, as the maps are stored.
         cuda_graphs: record the kernels of each size on a CUDA device and replay them; wants ``compile``.

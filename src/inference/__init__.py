@@ -7,9 +7,11 @@ from src.inference.label_map import label_map, label_map_with_confidence, probab
 
 if TYPE_CHECKING:
     from src.inference.predictor import Predictor, load_predictor
+    from src.inference.sliding_window import SlidingWindow
 
 __all__ = [
     "Predictor",
+    "SlidingWindow",
     "label_map",
     "label_map_with_confidence",
     "load_predictor",
@@ -18,7 +20,14 @@ __all__ = [
 ]
 
 
+_LATE = {  # they read pictures or build models, which labels do not need
+    "Predictor": "predictor",
+    "SlidingWindow": "sliding_window",
+    "load_predictor": "predictor",
+}
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("Predictor", "load_predictor"):  # they read pictures, which labels do not need
-        return getattr(importlib.import_module("src.inference.predictor"), name)
+    if name in _LATE:
+        return getattr(importlib.import_module(f"src.inference.{_LATE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

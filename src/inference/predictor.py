@@ -14,6 +14,7 @@ from src.classes import ClassList
 from src.image_io import picture_pixels, read_image
 from src.inference.checkpoint import read_checkpoint
 from src.inference.label_map import label_map
+from src.inference.sliding_window import SlidingWindow
 from src.models import Segmenter
 from src.models.execution import Execution
 from src.preprocessing import Preprocessing
@@ -34,6 +35,7 @@ class Predictor:
         max_image_pixels: most pixels that an image file may have; None means what Pillow allows, twice
             ``PIL.Image.MAX_IMAGE_PIXELS``.
         execution: how the model computes; None for the default.
+        windows: score inputs in windows, for images whose features do not fit into memory; None: whole.
 
     Example:
         >>> predictor = load_predictor("best.ckpt")  # doctest: +SKIP
@@ -48,12 +50,14 @@ class Predictor:
         device: str | torch.device = "cpu",
         max_image_pixels: int | None = None,
         execution: Execution | None = None,
+        windows: SlidingWindow | None = None,
     ) -> None:
         self.model = (execution or Execution()).prepare(model.eval().to(device))
         self.preprocessing = preprocessing
         self.classes = classes
         self.device = torch.device(device)
         self.max_image_pixels = max_image_pixels
+        self.windows = windows
 
     @overload
     def __call__(self, image: Picture) -> Tensor: ...  # type: ignore[overload-overlap]  # one, though iterable
@@ -89,7 +93,8 @@ class Predictor:
     def _labels(self, picture: Picture) -> Tensor:
         pixels = self._pixels(picture)
         inputs = self.preprocessing(pixels).to(self.device)
-        logits = self.model(inputs[None]).logits
+        images = inputs[None]
+        logits = self.model(images).logits if self.windows is None else self.windows.logits(self.model, images)
         return label_map(logits, (inputs.shape[1], inputs.shape[2]), (pixels.shape[0], pixels.shape[1]))[0].cpu()
 
     def _pixels(self, picture: Picture) -> np.ndarray | Tensor:
@@ -118,6 +123,7 @@ def load_predictor(
     device: str | torch.device = "cpu",
     max_image_pixels: int | None = None,
     execution: Execution | None = None,
+    windows: SlidingWindow | None = None,
 ) -> Predictor:
     """The predictor of a checkpoint, which needs neither a config nor the training data; no code in the file is run.
 
@@ -126,6 +132,7 @@ def load_predictor(
         device: where to compute, for example ``cpu`` or ``cuda``.
         max_image_pixels: most pixels that an image file may have, see ``Predictor``.
         execution: how the model computes, for example ``Execution(numerics="fast")``; None for the default.
+        windows: score images in windows, see ``SlidingWindow``; None: whole.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -134,7 +141,8 @@ def load_predictor(
     """
     _check_device(device)
     contents = read_checkpoint(path)
-    return Predictor(contents.build(), contents.preprocessing, contents.classes, device, max_image_pixels, execution)
+    model = contents.build()
+    return Predictor(model, contents.preprocessing, contents.classes, device, max_image_pixels, execution, windows)
 
 
 def _check_device(device: str | torch.device) -> None:

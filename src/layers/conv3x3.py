@@ -16,8 +16,8 @@ from src.layers.size import Size
 from src.layers.winograd import Tile, convolve_strip, kernel_gradient, plain_gradient, transformed_kernel
 
 Numerics = Literal["exact", "fast"]
-"""``exact``: in float32 the result is about as near to the true one as a direct convolution's; ``fast``: it may be
-further from it where that is faster."""
+"""How far a result in float32 may be from the true one: about 1e-6 of the largest value with ``exact``; somewhat
+further with ``fast``, where that is faster. See docs/numerics.md."""
 
 _TILES = {"exact": Tile(4, 2), "fast": Tile(4, 4)}
 _FEWEST_CHANNELS = {"exact": 256, "fast": 64}
@@ -39,14 +39,23 @@ def tile_for(numerics: Numerics, weight: Tensor, size: Size) -> Tile | None:
     """
     if weight.device.type != "cpu" or weight.dtype not in (torch.float32, torch.float64):
         return None
-    if min(weight.shape[:2]) < _FEWEST_CHANNELS[numerics] or size[0] * size[1] < _FEWEST_CELLS:
+    if min(weight.shape[:2]) < _FEWEST_CHANNELS[numerics] or not large_enough(size):
         return None
     return _TILES[numerics]
 
 
+def large_enough(size: Size) -> bool:
+    """Whether maps have cells enough for tiles; what is prepared for one such size serves all.
+
+    Args:
+        size: height and width of the maps, in cells.
+    """
+    return size[0] * size[1] >= _FEWEST_CELLS
+
+
 @dataclass(frozen=True)
 class Kernel:
-    """A convolution's weight, prepared for maps of one size.
+    """A convolution's weight, prepared for maps that are ``large_enough``, or for those that are not.
 
     Args:
         weight: ``(O, C, 3, 3)`` for a direct convolution, the transformed kernel ``(R, S, C, O)`` for one in tiles.

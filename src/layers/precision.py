@@ -5,12 +5,14 @@ from torch import Tensor
 
 
 def working_dtype(like: Tensor) -> torch.dtype:
-    """The type of automatic precision where it is on for the device, else the tensor's.
+    """The type of automatic precision where it is on for the device, else the tensor's; it leaves float64 alone.
 
     Args:
         like: what comes in.
     """
     device = like.device.type
+    if like.dtype == torch.float64:
+        return like.dtype
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return like.dtype

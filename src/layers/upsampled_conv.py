@@ -19,6 +19,7 @@ from src.layers.precision import working_dtype
 from src.layers.size import Size
 from src.layers.upsampled_taps import chunks, tap_rows, upsampled_gradients
 
+_LARGE = (2**15, 2**15)
 _NUMERICS: tuple[Numerics, Numerics] = ("exact", "fast")
 
 
@@ -41,7 +42,9 @@ def upsampled_conv(maps: Sequence[Tensor], weight: Tensor, size: Size, numerics:
     dtype = working_dtype(weight)
     if dtype != weight.dtype:
         maps, weight = [level.to(dtype) for level in maps], weight.to(dtype)
-    if all(level.shape[2:] == size for level in maps) and tile_for(numerics, weight, size) is None:
+    # a compiled graph leaves the size to the operator, so that it serves them all
+    extent = _LARGE if torch.compiler.is_compiling() else size
+    if all(level.shape[2:] == size for level in maps) and tile_for(numerics, weight, extent) is None:
         return F.conv2d(torch.cat(list(maps), 1) if len(maps) > 1 else maps[0], weight, padding=1)
     return _joined(list(maps), weight, *size, numerics == "fast")
 
@@ -50,7 +53,7 @@ def upsampled_conv(maps: Sequence[Tensor], weight: Tensor, size: Size, numerics:
 def _joined(maps: list[Tensor], weight: Tensor, height: int, width: int, fast: bool) -> Tensor:
     """One operator for torch: what it does inside is no matter of a compiler or of autograd."""
     kernel = JoinedKernel.prepared(weight, maps, (height, width), _NUMERICS[fast])
-    return kernel.result(maps).permute(0, 3, 1, 2)
+    return kernel.result(maps, (height, width)).permute(0, 3, 1, 2)
 
 
 @torch.library.custom_op("swin_upernet::joined_conv_gradients", mutates_args=())
@@ -113,15 +116,13 @@ def _(maps: list[Size], weight: Size, height: int, width: int, fast: bool, **_: 
 
 @dataclass(frozen=True)
 class JoinedKernel:
-    """A convolution's weight, prepared for maps of certain sizes.
+    """A convolution's weight, prepared for maps of which certain ones are upsampled.
 
     Args:
-        size: height and width of the result, in cells.
         parts: for each map what convolves it as it is, or ``(3, C_i, 3 * O)`` where it is upsampled, see ``tap_rows``.
         outputs: channels O of the result.
     """
 
-    size: Size
     parts: tuple[Kernel | Tensor, ...]
     outputs: int
 
@@ -131,23 +132,24 @@ class JoinedKernel:
 
         Args:
             weight: of the type and on the device of the maps.
-            maps: ``(B, C_i, h_i, w_i)``; their sizes count.
-            size: height and width of the result, in cells.
+            maps: ``(B, C_i, h_i, w_i)``; it matters which are of the result's size.
+            size: height and width of the result, in cells; it matters whether it is ``large_enough``.
             numerics: see ``src.layers.conv3x3``.
         """
         parts = [
             Kernel.prepared(part, size, numerics) if tuple(level.shape[2:]) == size else tap_rows(part)
             for level, part in zip(maps, weight.split([level.shape[1] for level in maps], 1), strict=True)
         ]
-        return cls(size, tuple(parts), len(weight))
+        return cls(tuple(parts), len(weight))
 
-    def result(self, maps: Sequence[Tensor]) -> Tensor:
+    def result(self, maps: Sequence[Tensor], size: Size) -> Tensor:
         """The convolution, ``(B, H, W, O)``.
 
         Args:
-            maps: ``(B, C_i, h_i, w_i)`` of the sizes that it was prepared for.
+            maps: ``(B, C_i, h_i, w_i)``, like those that it was prepared for.
+            size: height and width of the result, in cells.
         """
-        result = maps[0].new_empty(len(maps[0]), *self.size, self.outputs)
+        result = maps[0].new_empty(len(maps[0]), *size, self.outputs)
         written = False
         for level, part in sorted(zip(maps, self.parts, strict=True), key=lambda pair: isinstance(pair[1], Tensor)):
             if isinstance(part, Kernel) and not written:
@@ -160,7 +162,7 @@ class JoinedKernel:
                 if not written:
                     result.zero_()
                 for image, lines in zip(level.permute(0, 2, 3, 1), result, strict=True):
-                    for chunk in chunks(image, part, self.size):
+                    for chunk in chunks(image, part, size):
                         chunk.add_to(lines, 0)
             written = True
         return result

@@ -4,15 +4,17 @@ Shapes: B images, a map of H x W tokens with C channels, T = B H W; M windows of
 ``src.layers.window_order``, heads of d = C / heads channels.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from src.layers.derived import Derived
 from src.layers.masked_attention import attend
 from src.layers.position_bias import PositionBias
+from src.layers.precision import working_dtype
 from src.layers.size import Size
 from src.layers.window_order import WindowGroup, WindowOrder, window_order
 from src.layers.windows import kept_shift, window_coords, zero_outside
@@ -91,6 +93,16 @@ class WindowAttention(nn.Module):
         self.proj = nn.Linear(dim, dim)
         self.position_bias = position_bias
         self.drop = nn.Dropout(drop_rate)
+        self._masks: Derived[list[Tensor]] = Derived()
+
+    def train(self, mode: bool = True) -> Self:
+        """Sets the mode, see ``torch.nn.Module``.
+
+        Args:
+            mode: True to train.
+        """
+        self._masks.clear()
+        return super().train(mode)
 
     def _make_qkv(self, dim: int, qkv_bias: bool) -> None:
         self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias)
@@ -144,18 +156,33 @@ class WindowAttention(nn.Module):
         self, x: Tensor, sizes: Sequence[Size], shift: Size, norm: Norm | None = None, recompute_norm: bool = False
     ) -> Tensor:
         masked = self.padded_keys == "mask"
-        order = window_order(len(x), (x.shape[1], x.shape[2]), tuple(sizes), self.window, shift, masked, x.device)
-        coords = window_coords(self.window, x.device)
-        bias = self.position_bias(coords, coords)  # (heads, N, N)
+        layout = ((x.shape[1], x.shape[2]), tuple(sizes), self.window, shift, masked, x.device)
+        order = window_order(len(x), *layout)
+        masks = self._group_masks(order, (layout, working_dtype(x)))
         tokens = x.flatten(0, 2)  # (T, C)
         piece_bytes = _CPU_PIECE if x.device.type == "cpu" else _DEVICE_PIECE
         row_bytes = 3 * x.shape[-1] * x.element_size()
-        if not torch.is_grad_enabled() and len(order.tokens) * row_bytes > piece_bytes:
-            return self._attend_in_pieces(tokens, order, bias, norm, piece_bytes // row_bytes).view(x.shape)
-        return self._attend_whole(tokens, order, bias, norm, recompute_norm).view(x.shape)
+        inference = not (torch.is_grad_enabled() or torch.compiler.is_compiling())
+        if inference and len(order.tokens) * row_bytes > piece_bytes:
+            return self._attend_in_pieces(tokens, order, masks, norm, piece_bytes // row_bytes).view(x.shape)
+        return self._attend_whole(tokens, order, masks, norm, recompute_norm).view(x.shape)
+
+    def _group_masks(self, order: WindowOrder, options: tuple[Hashable, torch.dtype]) -> list[Tensor]:
+        """What is added to the logits of each group of windows ``(1, heads, N, N)``, in the queries' dtype."""
+
+        def make() -> list[Tensor]:
+            coords = window_coords(self.window, order.tokens.device)
+            bias = self.position_bias(coords, coords)  # (heads, N, N)
+            return [_mask(bias, group.apart, options[1]) for group in order.groups]
+
+        if self.training or torch.is_grad_enabled():
+            self._masks.clear()  # an optimizer may be about to change the bias unseen
+            return make()
+        bias = self.position_bias
+        return self._masks.get([*bias.parameters(), *bias.buffers()], (options, bias.constants), make)
 
     def _attend_whole(
-        self, tokens: Tensor, order: WindowOrder, bias: Tensor, norm: Norm | None, recompute_norm: bool
+        self, tokens: Tensor, order: WindowOrder, masks: list[Tensor], norm: Norm | None, recompute_norm: bool
     ) -> Tensor:
         """Tokens ``(T, C)`` after norm, attention and its projection."""
         if norm is None:
@@ -166,10 +193,9 @@ class WindowAttention(nn.Module):
             qkv = self._project_normed(tokens, norm)
         windows = order.into_windows(qkv, self._projected_padding())  # (M * N, 3 C)
         del qkv
-        windows = windows.view(-1, bias.shape[-1], windows.shape[-1])
+        windows = windows.view(-1, masks[0].shape[-1], windows.shape[-1])
         parts = []
-        for group in order.groups:
-            mask = _mask(bias, group.apart, windows.dtype)
+        for group, mask in zip(order.groups, masks, strict=True):
             parts += [self._attend_windows(windows[a:b], mask) for a, b in self._chunks(group, _MOST_PER_CALL)]
         attended = parts[0] if len(parts) == 1 else torch.cat(parts)
         return self.drop(self.proj(order.out_of_windows(attended.flatten(0, 1))))
@@ -178,21 +204,19 @@ class WindowAttention(nn.Module):
         return self._project(norm(tokens))
 
     def _attend_in_pieces(
-        self, tokens: Tensor, order: WindowOrder, bias: Tensor, norm: Norm | None, most: int
+        self, tokens: Tensor, order: WindowOrder, masks: list[Tensor], norm: Norm | None, most: int
     ) -> Tensor:
         """The same where no gradient is wanted, with no more than about ``most`` tokens in work at a time."""
-        num_tokens = len(tokens)
+        num_tokens, window = len(tokens), masks[0].shape[-1]
         out: Tensor | None = None
-        for group in order.groups:
-            mask: Tensor | None = None
-            for start, stop in self._chunks(group, max(most // bias.shape[-1], 1)):
-                rows = order.tokens[start * bias.shape[-1] : stop * bias.shape[-1]]
+        for group, mask in zip(order.groups, masks, strict=True):
+            for start, stop in self._chunks(group, max(most // window, 1)):
+                rows = order.tokens[start * window : stop * window]
                 part = tokens.index_select(0, rows.clamp(max=num_tokens - 1))
                 part = part if norm is None else norm(part)
                 if order.padding is not None:
                     part = part.masked_fill((rows == num_tokens)[:, None], 0)
-                windows = self._project(part).view(stop - start, bias.shape[-1], -1)
-                mask = _mask(bias, group.apart, windows.dtype) if mask is None else mask
+                windows = self._project(part).view(stop - start, window, -1)
                 done = self.drop(self.proj(self._attend_windows(windows, mask).flatten(0, 1)))
                 # one more row, for what is made of padding
                 out = done.new_empty(num_tokens + 1, done.shape[-1]) if out is None else out
@@ -202,6 +226,9 @@ class WindowAttention(nn.Module):
 
     def _chunks(self, group: WindowGroup, most: int) -> Iterator[tuple[int, int]]:
         step = min(self.windows_per_chunk or most, most)
+        if group.stop - group.start <= step:  # without a loop, which would tie a compiled graph to one size
+            yield group.start, group.stop
+            return
         for start in range(group.start, group.stop, step):
             yield start, min(start + step, group.stop)
 
@@ -215,7 +242,7 @@ class WindowAttention(nn.Module):
 
 
 def _mask(bias: Tensor, apart: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """What is added to the logits ``(1, heads, N, N)``, in the queries' dtype, which some kernels take for granted."""
+    """Bias and regions joined ``(1, heads, N, N)``, in the queries' dtype, which some kernels take for granted."""
     mask = bias.to(dtype)[None]
     # finite, for a kernel may meet a block of keys that are all left out
     return mask if apart is None else mask.masked_fill(apart, torch.finfo(dtype).min / 2)

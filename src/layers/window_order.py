@@ -40,7 +40,8 @@ class WindowOrder(NamedTuple):
     Attributes:
         tokens: the token ``(M * N,)`` of each place in the windows, int64, T at places that are padding.
         places: the place ``(T,)`` of each token, int64.
-        padding: the places that are padding ``(M * N - T,)``, int64; None without any.
+        padding: the places that are padding ``(M * N - T,)``, int64, None without any; in a graph for all sizes, which
+            must not ask whether there are any, ``(M * N,)``, bool.
         groups: the groups of windows, which together are all.
     """
 
@@ -87,13 +88,20 @@ def window_order(
         mask_padding: keep the padding of the last windows out of the image's regions.
         device: where the result lives.
     """
+    if (
+        torch.compiler.is_compiling()
+        and not torch.compiler.is_exporting()
+        and not mask_padding
+        and sizes == (map_size,)
+    ):
+        return _order_of_any_size(batch, map_size, window, shift, device)
     height, width = map_size
     total = batch * height * width
     numbers = torch.arange(1, total + 1, device=device).view(batch, height, width, 1)
     rows, columns = (extent // step for extent, step in zip(padded_size(map_size, window), window, strict=True))
     numbers = partition(numbers, window, shift).view(batch, rows, columns, -1)  # 0 at padding
     members: dict[tuple[_Shape, _Shape], list[Tensor]] = {}
-    shared = len(set(sizes)) == 1
+    shared = len(sizes) == 1 or len(set(sizes)) == 1
     for image, size in enumerate(sizes[:1] if shared else sizes):
         own = numbers if shared else numbers[image : image + 1]
         down, across = _runs(map_size, size, window, shift, mask_padding)
@@ -116,6 +124,38 @@ def window_order(
     return WindowOrder(tokens, places, padding, tuple(groups))
 
 
+def _order_of_any_size(batch: int, map_size: Size, window: Size, shift: Size, device: torch.device) -> WindowOrder:
+    """The order of images that fill the map, for a graph that shall serve all sizes: what depends on them is made by an
+    operator that the graph does not look into.
+    """
+    tokens, places = _places(torch.empty(0, device=device), batch, *map_size, list(window), list(shift))
+    groups, start = [], 0
+    down, across = _runs(map_size, map_size, window, shift, False)
+    for top, bottom, row_shape in down:
+        for left, right, column_shape in across:
+            stop = start + batch * (bottom - top) * (right - left)
+            groups.append(WindowGroup(start, stop, _apart(row_shape, column_shape, device)))
+            start = stop
+    return WindowOrder(tokens, places, tokens == batch * map_size[0] * map_size[1], tuple(groups))
+
+
+@torch.library.custom_op("swin_upernet::window_places", mutates_args=())
+def _places(
+    like: Tensor, batch: int, height: int, width: int, window: list[int], shift: list[int]
+) -> tuple[Tensor, Tensor]:
+    size = (height, width)
+    order = window_order(batch, size, (size,), (window[0], window[1]), (shift[0], shift[1]), False, like.device)
+    return order.tokens.clone(), order.places.clone()  # a graph may write over what it was given
+
+
+@_places.register_fake
+def _(like: Tensor, batch: int, height: int, width: int, window: list[int], shift: list[int]) -> tuple[Tensor, Tensor]:
+    rows, columns = padded_size((height, width), (window[0], window[1]))
+    counts = (batch * rows * columns, batch * height * width)
+    tokens, places = (like.new_empty(count, dtype=torch.int64) for count in counts)
+    return tokens, places
+
+
 def _runs(map_size: Size, size: Size, window: Size, shift: Size, mask_padding: bool) -> tuple[list[_Run], list[_Run]]:
     """Windows with regions of one shape, along each axis."""
     limits = size if mask_padding else padded_size(size, window)
@@ -125,6 +165,17 @@ def _runs(map_size: Size, size: Size, window: Size, shift: Size, mask_padding: b
 
 
 def _axis_runs(extent: int, limit: int, step: int, shift: int) -> list[_Run]:
+    if limit < extent:
+        return _runs_with_padding(extent, limit, step, shift)
+    # without a loop over windows, which would tie a compiled graph to their number
+    count = extent // step
+    whole, parted = (0,) * step, (0,) * (step - shift) + (step - shift,) * shift
+    if not shift:
+        return [(0, count, whole)]
+    return [(0, count - 1, whole), (count - 1, count, parted)] if count > 1 else [(0, 1, parted)]
+
+
+def _runs_with_padding(extent: int, limit: int, step: int, shift: int) -> list[_Run]:
     runs: list[_Run] = []
     for start in range(0, extent, step):
         places = [(place + shift) % extent for place in range(start, start + step)]
@@ -151,6 +202,8 @@ class _IntoWindows(torch.autograd.Function):
         if padding is None:
             return x.index_select(0, tokens)
         windows = x.index_select(0, tokens.clamp(max=len(x) - 1))
+        if padding.dtype == torch.bool:
+            return torch.where(padding[:, None], x.new_zeros(()) if padded is None else padded.to(x.dtype), windows)
         if padded is None:
             return windows.index_fill_(0, padding, 0)
         return windows.index_copy_(0, padding, padded.to(x.dtype).expand(len(padding), -1))
@@ -165,7 +218,11 @@ class _IntoWindows(torch.autograd.Function):
         tokens, places, padding = ctx.saved_tensors
         of_padded = None
         if ctx.padded_dtype is not None and ctx.needs_input_grad[1]:
-            of_padded = gradient.index_select(0, padding).sum(0, dtype=ctx.padded_dtype)
+            if padding.dtype == torch.bool:
+                rows = gradient.masked_fill(~padding[:, None], 0)
+            else:
+                rows = gradient.index_select(0, padding)
+            of_padded = rows.sum(0, dtype=ctx.padded_dtype)
         return _OutOfWindows.apply(gradient, tokens, places, padding), of_padded, None, None, None
 
 

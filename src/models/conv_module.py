@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from src.layers.conv3x3 import Numerics
+from src.layers.conv3x3 import Numerics, large_enough
 from src.layers.derived import Derived
 from src.layers.precision import working_dtype
 from src.layers.recompute import Recomputed, not_kept
@@ -108,13 +108,13 @@ class ConvModule(nn.Module):
         if self.conv.kernel_size == (1, 1):
             cells = F.linear(maps[0].permute(0, 2, 3, 1), weight.flatten(1), bias)
             return F.relu(cells, inplace=True).permute(0, 3, 1, 2)
-        sizes = tuple(level.shape[1:] for level in maps)
+        forms = tuple((level.shape[1], level.shape[2:] == size) for level in maps)
         kernel = self._kernel.get(
             self._sources(),
-            (sizes, size, dtype, self.numerics),
+            (forms, large_enough(size), dtype, self.numerics),
             lambda: JoinedKernel.prepared(weight, maps, size, self.numerics),
         )
-        return F.relu(kernel.result(maps).add_(bias), inplace=True).permute(0, 3, 1, 2)
+        return F.relu(kernel.result(maps, size).add_(bias), inplace=True).permute(0, 3, 1, 2)
 
     def _activated(self, convolved: Tensor) -> tuple[Tensor, Recomputed | None]:
         if not (self.training and torch.is_grad_enabled() and self._repeatable(convolved)):

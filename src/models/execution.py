@@ -16,10 +16,11 @@ class Execution:
     """How a segmenter is run; its weights, its state dict and what is written of it stay as they are.
 
     Args:
-        numerics: ``exact``: in float32 every 3x3 convolution is about as near to the true result as a direct one;
-            ``fast``: it may be further from it where that is faster, see docs/numerics.md.
-        compile: compile encoder, decoder and auxiliary head with ``torch.compile``. A second size is compiled for any
-            size; after eight compilations of a part what is new runs uncompiled.
+        numerics: ``exact``: 3x3 convolutions in float32 stay at about 1e-6 of the largest value from the true result;
+            ``fast``: they may be somewhat further from it where that is faster, see docs/numerics.md.
+        compile: compile encoder, decoder and auxiliary head with ``torch.compile``. Each is compiled for one size of
+            images, again where a side first changes, and then serves all sizes; images with less than a window on
+            some level are compiled apart. After eight compilations of a part what is new runs uncompiled.
         channels_last: store the weights of convolutions channels last, as the maps are stored.
         cuda_graphs: record the kernels of each size on a CUDA device and replay them; wants ``compile``.
 
@@ -50,6 +51,7 @@ class Execution:
         if self.channels_last:
             model.to(memory_format=torch.channels_last)
         if self.compile:
+            model.joins_sizes = False
             for part in cast(Sequence[nn.Module], (model.encoder, model.decoder, model.auxiliary)):
                 if part is not None:
                     part.compile(mode="reduce-overhead" if self.cuda_graphs else None)

@@ -45,10 +45,13 @@ class Segmenter(Pretrained, nn.Module):
 
     Attributes:
         stride: pixels per cell of the logits.
+        joins_sizes: encode images of several sizes in one batch where the encoder takes sizes; otherwise size by size.
 
     Raises:
         ValueError: the encoder has no ``feature_specs``, or a decoder no ``stride``.
     """
+
+    joins_sizes: bool = True
 
     def __init__(
         self,
@@ -121,7 +124,7 @@ class Segmenter(Pretrained, nn.Module):
         if sizes is None:
             return self._scored(self._encoded(images), whole)
         groups = group_by_size(sizes, len(images), whole)
-        if len(groups) > 1 and getattr(self.encoder, "takes_sizes", False):
+        if len(groups) > 1 and self.joins_sizes and getattr(self.encoder, "takes_sizes", False):
             features = self._checked(self.encoder(images, sizes), whole)
             pyramids = [self._taken(features, members, size) for size, members in groups.items()]
         else:

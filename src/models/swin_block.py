@@ -86,7 +86,7 @@ class SwinBlock(nn.Module):
             x = x + self.drop_path(self.norm1(self.attn(x, sizes)))
         else:
             x = x + self.drop_path(self.attn(x, sizes, self.norm1, self._recomputes("selective")))
-        if torch.is_grad_enabled() or self.training:
+        if torch.is_grad_enabled() or self.training or torch.compiler.is_compiling():
             return x + self.drop_path(self._mlp_branch(x))
         return self._with_mlp_in_pieces(x)
 
@@ -168,7 +168,7 @@ class PatchEmbed(nn.Module):
         """Tokens ``(B, ceil(H / patch_size), ceil(W / patch_size), C)`` of images ``(B, in_channels, H, W)``."""
         patch = self.proj.stride[0]
         batch, channels, height, width = images.shape
-        if height % patch or width % patch:
+        if torch.compiler.is_compiling() or height % patch or width % patch:
             images = F.pad(images, (0, -width % patch, 0, -height % patch))
         # a product of matrices, which needs no copy before the norm and takes 0.6 of the convolution's time
         patches = images.reshape(batch, channels, -(-height // patch), patch, -(-width // patch), patch)
@@ -204,7 +204,7 @@ class PatchMerging(nn.Module):
         """
         x = zero_outside(x, sizes)
         height, width = x.shape[1:3]
-        if height % 2 or width % 2:
+        if torch.compiler.is_compiling() or height % 2 or width % 2:
             x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
         x = torch.cat([x[:, row::2, column::2] for column in (0, 1) for row in (0, 1)], -1)  # (B, H / 2, W / 2, 4 C)
         return self.norm(self.reduction(x)) if self.norm_after else self.reduction(self.norm(x))

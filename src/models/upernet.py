@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from src.layers.average_pool import GridAverage
+from src.layers.conv3x3 import large_enough
 from src.layers.derived import Derived
 from src.layers.precision import working_dtype
 from src.layers.recompute import Recomputed, not_kept
@@ -59,8 +61,7 @@ class UPerNetDecoder(RecordsSettings, nn.Module):
         self.stride = self.feature_specs[0].stride
         *fine, coarse = self.feature_specs
         self.psp_modules = nn.ModuleList(
-            nn.Sequential(nn.AdaptiveAvgPool2d(size), ConvModule(coarse.channels, channels, 1, norm))
-            for size in pool_sizes
+            nn.Sequential(GridAverage(size), ConvModule(coarse.channels, channels, 1, norm)) for size in pool_sizes
         )
         self.bottleneck = ConvModule(coarse.channels + len(pool_sizes) * channels, channels, 3, norm)
         self.lateral_convs = nn.ModuleList(ConvModule(spec.channels, channels, 1, norm) for spec in fine)
@@ -126,7 +127,7 @@ class UPerNetDecoder(RecordsSettings, nn.Module):
         sources = [
             tensor for module in (*modules, self.conv_seg) for tensor in module.state_dict(keep_vars=True).values()
         ]
-        options = (size, dtype, *(module.numerics for module in modules))
+        options = (large_enough(size), dtype, *(module.numerics for module in modules))
         return self._prepared.get(sources, options, lambda: FinestLevel.prepared(*modules, self.conv_seg, size, dtype))
 
     def _levels(self, features: Sequence[Tensor], finest: int) -> tuple[Tensor, list[tuple[Tensor, Recomputed | None]]]:

@@ -21,10 +21,9 @@ from src.models.conv_module import ConvModule
 
 @dataclass(frozen=True)
 class FinestLevel:
-    """The finest level's convolutions for maps of one size, norms folded in, prepared for strips.
+    """The finest level's convolutions, norms folded in, prepared for strips of maps that are large enough or not.
 
     Args:
-        size: height and width, in cells.
         lateral: weight ``(D, C)`` and bias.
         conv: the level's convolution and its bias.
         own: the last convolution's part for this level.
@@ -33,7 +32,6 @@ class FinestLevel:
         classify: weight ``(K, D)`` and bias.
     """
 
-    size: Size
     lateral: tuple[Tensor, Tensor]
     conv: tuple[Kernel, Tensor]
     own: Kernel
@@ -58,7 +56,7 @@ class FinestLevel:
             conv: the level's 3x3 convolution.
             bottleneck: the 3x3 convolution over all levels.
             classify: the classifier.
-            size: height and width, in cells.
+            size: height and width, in cells; it matters whether they are ``large_enough``.
             dtype: type of the maps.
         """
         lateral_weight, lateral_bias = lateral.folded(dtype)
@@ -66,7 +64,6 @@ class FinestLevel:
         weight, bias = bottleneck.folded(dtype)
         own, *coarser = weight.split(len(weight), 1)
         return cls(
-            size=size,
             lateral=(lateral_weight.flatten(1), lateral_bias),
             conv=(Kernel.prepared(conv_weight, size, conv.numerics), conv_bias),
             own=Kernel.prepared(own, size, bottleneck.numerics),
@@ -89,9 +86,8 @@ class FinestLevel:
             coarser: the coarser levels after their convolutions, ``(h_i, w_i, D)``.
             into: ``(h, w, K)``.
         """
-        upsampled = [
-            UpsampledStrips(level, kernel, self.size) for level, kernel in zip(coarser, self.coarser, strict=True)
-        ]
+        size = (feature.shape[0], feature.shape[1])
+        upsampled = [UpsampledStrips(level, kernel, size) for level, kernel in zip(coarser, self.coarser, strict=True)]
         weight, bias = self.classify
         top = 0
         for strip in convolved(self._level(feature, merged), self.own):
@@ -110,8 +106,9 @@ class FinestLevel:
     def _laterals(self, feature: Tensor, merged: Tensor) -> Iterator[Tensor]:
         """The level before its convolution."""
         weight, bias = self.lateral
-        count = strip_rows(self.size, len(weight), feature)
-        for start in range(0, self.size[0], count):
+        size = (feature.shape[0], feature.shape[1])
+        count = strip_rows(size, len(weight), feature)
+        for start in range(0, size[0], count):
             rows = feature[start : start + count]
             strip = F.relu(F.linear(rows, weight, bias), inplace=True)
-            yield strip.add_(resized_rows(merged, self.size, start, start + len(rows)))
+            yield strip.add_(resized_rows(merged, size, start, start + len(rows)))

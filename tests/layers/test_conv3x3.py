@@ -120,24 +120,15 @@ def test_results_do_not_depend_on_the_strips(cells, monkeypatch):
     assert all(torch.allclose(a, b, rtol=0, atol=1e-11) for a, b in zip(found, expected, strict=True))
 
 
-def errors(result, expected):
-    """The largest and the mean square error, as shares of the largest value."""
-    difference = (result.double() - expected) / expected.abs().max()
-    return difference.abs().max().item(), difference.square().mean().sqrt().item()
-
-
 @pytest.mark.parametrize("channels", [256, 512])
 def test_single_precision_errors_of_a_rectified_map(channels):
-    """``exact`` is as near as the direct convolution, ``fast`` below 1e-5 of the largest value."""
+    """As shares of the largest value: 1e-5 is asked of ``exact``, 1e-4 of ``fast``."""
     maps, weight = randn(1, channels, 32, 32).relu(), randn(256, channels, 3, 3, seed=1)
     expected = F.conv2d(maps, weight, padding=1).permute(0, 2, 3, 1)
-    direct = errors(F.conv2d(maps.float(), weight.float(), padding=1).permute(0, 2, 3, 1), expected)
-    found = {}
+    errors = {}
     for numerics in ("exact", "fast"):
         result = torch.empty(1, 32, 32, 256)
         Kernel.prepared(weight.float(), (32, 32), numerics).write(result, maps.float())
-        found[numerics] = errors(result, expected)
-    assert found["exact"][0] <= 1.5 * direct[0]
-    assert found["exact"][1] <= 1.25 * direct[1]
-    assert found["fast"][0] < 1e-5
-    assert found["fast"] > found["exact"]
+        errors[numerics] = ((result.double() - expected).abs().max() / expected.abs().max()).item()
+    assert errors["exact"] < 3e-6
+    assert errors["exact"] < errors["fast"] < 1e-5

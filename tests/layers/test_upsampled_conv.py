@@ -198,7 +198,7 @@ def test_prepared_kernel_gives_the_same(sizes, size):
     with torch.no_grad():
         kernel = JoinedKernel.prepared(weight, maps, size, "exact")
         for _ in range(2):
-            result = kernel.result(maps).permute(0, 3, 1, 2)
+            result = kernel.result(maps, size).permute(0, 3, 1, 2)
             assert torch.allclose(result, plainly(maps, weight, size), rtol=0, atol=1e-11)
 
 
@@ -220,7 +220,7 @@ def test_no_upsampled_map_is_made(sizes, monkeypatch):
     upsampled = 48 * 128 * 192
     with torch.no_grad():
         with LargestTensor() as largest:
-            JoinedKernel.prepared(weight, maps, (128, 192), "exact").result(maps)
+            JoinedKernel.prepared(weight, maps, (128, 192), "exact").result(maps, (128, 192))
             for level, part in zip(maps, weight.split(48, 1), strict=True):
                 upsampled_gradients(level, part, torch.ones(1, 2, 128, 192))
         with LargestTensor() as plain:

@@ -196,6 +196,7 @@ def test_prepared_weights_are_made_once_in_inference_mode_too(monkeypatch):
     monkeypatch.setattr(JoinedKernel, "prepared", classmethod(lambda cls, *args: made.append(0) or usual(cls, *args)))
     with torch.inference_mode():
         first, second = module(maps), module(maps)
+        module(maps[:, :, :3])
     with torch.no_grad():
         third = module(maps)
     assert torch.equal(first, second)

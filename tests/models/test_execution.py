@@ -4,6 +4,7 @@ import functools
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
 
 from src.models import Execution, FCNHead, Segmenter, SwinTransformer, UPerNetDecoder, swin_upernet
 from tests.models.random_weights import randomise
@@ -75,6 +76,38 @@ def test_a_compiled_model_learns_the_same(monkeypatch):
         (output.logits.square().mean() + output.auxiliary_logits.square().mean()).backward()
     for (name, one), other in zip(compiled.named_parameters(), plain.parameters(), strict=True):
         assert torch.allclose(one.grad, other.grad, rtol=1e-9, atol=1e-12), name
+
+
+@pytest.mark.parametrize(("training", "backend"), [(False, "eager"), (True, "aot_eager")])
+def test_three_compilations_of_a_part_serve_all_sizes(training, backend, monkeypatch):
+    torch._dynamo.reset()
+    counters = []
+
+    def compiled(module, **options):
+        counters.append(CompileCounterWithBackend(backend))
+        return usual(module, backend=counters[-1])
+
+    usual = nn.Module.compile
+    monkeypatch.setattr(nn.Module, "compile", compiled)
+    plain = two_stages().double().train(training)
+    model = Execution(compile=True).prepare(copy.deepcopy(plain))
+    for size in [(48, 48), (48, 64), (64, 48), (37, 130), (128, 128), (50, 51), (200, 33)]:
+        images = torch.randn(2, 3, *size, dtype=torch.float64)
+        with torch.set_grad_enabled(training):
+            results = [one(images) for one in (model, plain)]
+        if training:
+            for result in results:
+                (result.logits.square().mean() + result.auxiliary_logits.square().mean()).backward()
+        assert relative(results[0].logits, results[1].logits) < 1e-9
+    assert [counter.frame_count for counter in counters] == ([3, 3, 3] if training else [3, 3, 0])
+    for (name, one), other in zip(model.named_parameters(), plain.named_parameters(), strict=True):
+        if training:
+            assert torch.allclose(one.grad, other[1].grad, rtol=1e-8, atol=1e-11), name
+
+
+def test_a_compiled_encoder_gets_images_size_by_size():
+    assert not Execution(compile=True).prepare(two_stages()).joins_sizes
+    assert Execution().prepare(two_stages()).joins_sizes
 
 
 def test_what_cannot_be_is_refused():

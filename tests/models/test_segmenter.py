@@ -101,11 +101,15 @@ def test_equal_sizes_below_the_padded_one_are_cropped_first():
     assert logits.shape[-2:] == (16, 16)
 
 
-def test_an_encoder_that_takes_sizes_is_asked_once():
+@pytest.mark.parametrize(("joins", "times"), [(True, 1), (False, 3)])
+def test_an_encoder_that_takes_sizes_is_asked_once_or_for_each(joins, times):
     model, calls = build(small_swin).eval(), []
+    expected = model(padded_batch(SIZES)[1], SIZES).logits
     model.encoder.register_forward_hook(lambda *_: calls.append(1))
-    model(padded_batch(SIZES)[1], SIZES)
-    assert len(calls) == 1
+    model.joins_sizes = joins
+    logits = model(padded_batch(SIZES)[1], SIZES).logits
+    assert len(calls) == times
+    assert (logits - expected).abs().max() <= 1e-5 * expected.abs().max()
 
 
 @pytest.mark.parametrize("auxiliary", [small_head, None])

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Self, cast
 
 import torch
@@ -79,6 +79,11 @@ class ContinuousBias(PositionBias):
     def num_heads(self) -> int:
         """Number of attention heads."""
         return self._layers()[1].out_features
+
+    @property
+    def constants(self) -> Hashable:
+        """The window whose reach stands for 8."""
+        return self.pretrained_window
 
     def _layers(self) -> tuple[nn.Linear, nn.Linear]:
         return cast(nn.Linear, self.mlp[0]), cast(nn.Linear, self.mlp[2])

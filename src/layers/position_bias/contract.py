@@ -1,6 +1,7 @@
 """What attention asks of a position bias."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 
 from torch import Tensor, nn
 
@@ -21,3 +22,8 @@ class PositionBias(nn.Module, ABC):
         Returns:
             Bias ``(num_heads, Nq, Nk)``.
         """
+
+    @property
+    def constants(self) -> Hashable:
+        """What the bias depends on besides its parameters and buffers; what attention keeps is made anew with it."""
+        return ()
