@@ -1,10 +1,14 @@
-"""The numbers that may never get worse, as ratios to transformers, tuned, in one run on a CPU."""
+"""The numbers that may never get worse, as ratios to transformers in one run on a CPU.
+
+It is measured as its users run it and tuned, both with its own scaled dot product attention; the one that does better
+in a row counts there.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-PEER = "transformers, tuned"
+PEERS = ("transformers", "transformers, tuned")
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,8 @@ def verdicts(results: Mapping[str, Mapping[str, Any]]) -> list[Verdict]:
 
 
 def _ratio(result: Mapping[str, Any], limit: Limit) -> float | None:
-    row = result.get("rows", {}).get(limit.row, {})
-    found = row.get("ratios", {}).get(limit.ours, {}).get(PEER)
-    return None if found is None else float(found["median"])
+    ratios = result.get("rows", {}).get(limit.row, {}).get("ratios", {}).get(limit.ours, {})
+    if not all(peer in ratios for peer in PEERS):
+        return None
+    found = [float(ratios[peer]["median"]) for peer in PEERS]
+    return min(found) if limit.at_least else max(found)

@@ -119,7 +119,7 @@ class SwinEncoder(RecordsSettings, nn.Module):
 
     @property
     def recompute(self) -> Recompute:
-        """What the blocks make again for the backward pass to save memory; ``selective`` in a new encoder.
+        """What the blocks make again for the backward pass to save memory; ``mlp`` in a new encoder.
 
         No result changes by it, so it is no argument, and neither settings nor checkpoints hold it. What each choice
         costs is told at ``src.models.swin_block.Recompute``.

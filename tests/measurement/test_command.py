@@ -4,7 +4,7 @@ import pytest
 
 from src.measurement import command
 from src.measurement.command import run
-from src.measurement.limits import LIMITS, PEER
+from src.measurement.limits import LIMITS, PEERS
 from src.measurement.options import Options
 
 NANO = ("--model", "nano", "--size", "32x48", "--classes", "5", "--threads", "1", "--rounds", "1")
@@ -45,16 +45,16 @@ def planted(monkeypatch):
         asked.append(options)
         rows = {}
         for row in options.rows:
-            figures = {"ours, exact": {"median": 1.0}, "ours, fast": {"median": 1.0}, PEER: {"median": 1.0}}
+            figures = {name: {"median": 1.0} for name in ("ours, exact", "ours, fast", *PEERS)}
             found = {
                 ours: value for (model, name, ours), value in ratios.items() if (model, name) == (options.model, row)
             }
             rows[row] = {
                 "unit": "s", "figures": figures, "size": [512, 512], "batch": 1,
-                "ratios": {ours: {PEER: {"median": value}} for ours, value in found.items()},
+                "ratios": {ours: {peer: {"median": value} for peer in PEERS} for ours, value in found.items()},
             }  # fmt: skip
         told = {"row": "logits", "kind": "relative difference", **difference}
-        differences = {"logits": {"ours, exact": {PEER: told}}}
+        differences = {"logits": {"ours, exact": {PEERS[1]: told}}}
         return {"counts": {}, "differences": differences, "rows": rows, "notes": [], "options": options.to_dict()}
 
     monkeypatch.setattr(command, "measure", planted_measure)

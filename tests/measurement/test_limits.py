@@ -1,6 +1,6 @@
 import pytest
 
-from src.measurement.limits import LIMITS, PEER, Limit, Verdict, verdicts
+from src.measurement.limits import LIMITS, PEERS, Limit, Verdict, verdicts
 
 FASTER = Limit("tiny", "label_map", "ours, exact", 1.4, 1.8)
 LEANER = Limit("tiny", "training_memory", "ours, exact", 0.6, 0.4, at_least=False)
@@ -20,12 +20,21 @@ def test_a_ratio_is_missed_held_or_as_good_as_the_goal(limit, ratio, word):
     assert verdict.holds == (word in ("held", "goal reached"))
 
 
-def test_the_median_against_the_tuned_peer_counts():
-    ratios = {"ours, exact": {PEER: {"median": 1.5}, "transformers": {"median": 9.0}}}
-    told = verdicts({"tiny": {"rows": {"label_map": {"ratios": ratios}}}})
+@pytest.mark.parametrize("better", [0, 1])
+def test_the_peer_that_does_better_counts(better):
+    faster, leaner = ([{"median": value} for value in values] for values in ((1.5, 9.0), (0.5, 0.2)))
+    order = (PEERS[better], PEERS[1 - better])
+    rows = {
+        "label_map": {
+            "ratios": {"ours, exact": dict(zip(order, faster, strict=True)), "ours, fast": {PEERS[0]: faster[1]}}
+        },
+        "training_memory": {"ratios": {"ours, exact": dict(zip(order, leaner, strict=True))}},
+    }
+    told = verdicts({"tiny": {"rows": rows}})
     found = {(verdict.limit.model, verdict.limit.row, verdict.limit.ours): verdict.ratio for verdict in told}
     assert found["tiny", "label_map", "ours, exact"] == 1.5
-    assert found["tiny", "label_map", "ours, fast"] is None
+    assert found["tiny", "training_memory", "ours, exact"] == 0.5
+    assert found["tiny", "label_map", "ours, fast"] is None  # not measured against both
     assert found["small", "label_map", "ours, fast"] is None
 
 

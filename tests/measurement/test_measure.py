@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from src.measurement.limits import PEER
+from src.measurement.limits import PEERS
 from src.measurement.measure import measure
 from src.measurement.options import Options
 
@@ -25,14 +25,14 @@ def test_a_result_has_counts_differences_and_rows_in_plain_types(result):
     assert set(result["rows"]) == set(OPTIONS.rows)
     for row in result["rows"].values():
         assert set(row) == {"unit", "ratio", "figures", "ratios", "order", "size", "batch"}
-        assert set(row["figures"]) == {"ours, exact", "transformers", PEER}
+        assert set(row["figures"]) == {"ours, exact", *PEERS}
         assert set(row["ratios"]) == {"ours, exact"}
-        assert set(row["ratios"]["ours, exact"][PEER]) == {"median", "min", "max", "values"}
+        assert set(row["ratios"]["ours, exact"][PEERS[1]]) == {"median", "min", "max", "values"}
     assert json.loads(json.dumps(result)) == result
 
 
 def test_all_work_in_turn(result):
-    assert result["rows"]["training"]["order"] == ["ours, exact", "transformers", PEER] * 3
+    assert result["rows"]["training"]["order"] == ["ours, exact", *PEERS] * 3
     assert result["rows"]["training"]["batch"] == 2
     assert result["rows"]["label_map"]["batch"] == 1
 

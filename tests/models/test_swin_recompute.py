@@ -75,7 +75,7 @@ def test_in_eval_mode_nothing_is_made_again(version):
 
 def test_it_is_no_part_of_the_model():
     encoder = SwinTransformer(**SMALL)
-    assert encoder.recompute == "selective"
+    assert encoder.recompute == "mlp"
     before = copy.deepcopy(encoder.settings), list(encoder.state_dict())
     encoder.recompute = "mlp"
     assert (encoder.settings, list(encoder.state_dict())) == before
