@@ -9,11 +9,12 @@ Memory is the allocator's peak above what stood there before: for a training ste
 
 import argparse
 import json
+import signal
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 TOLERANCE = {"float32": 1e-3, "tf32": 3e-2, "bf16": 0.3, "fp16": 0.1}
 """Largest difference of logits, relative to the largest logit, beyond which the two are not the same function."""
 EAGER_SECONDS, COMPILED_SECONDS = 8.0, 90.0
+GRACE = 30.0
+"""Seconds after the budget's end in which a case that has begun may still be done."""
 
 
 class Case(NamedTuple):
@@ -78,7 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             built = ours(case.model)
             models[case.model] = (built.to(device), peer_of(built).to(device))
         start = time.monotonic()
-        results.append(say(tried(case, *models[case.model], device, options), case))
+        with limited(budget.left() + GRACE):
+            results.append(say(tried(case, *models[case.model], device, options), case))
         budget.note(case, time.monotonic() - start)
     told = {"machine": machine(device), "size": options.size, "attention": [e._asdict() for e in attention]}
     options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -112,9 +116,31 @@ def cases(options: argparse.Namespace) -> list[Case]:
     return [*eager, *compiled[: len(works)], *further, *compiled[len(works) :]]
 
 
+class OutOfTime(BaseException):
+    """Not an Exception, which a compiler would take for its own."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raises OutOfTime in what takes longer."""
+
+    def stop(*_: Any) -> None:
+        raise OutOfTime(f"stopped after {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def tried(case: Case, model: Any, peer: Any, device: torch.device, options: argparse.Namespace) -> dict[str, Any]:
     try:
         return {"case": case._asdict()} | measured(case, model, peer, device, options)
+    except OutOfTime as error:
+        return {"case": case._asdict(), "skipped": str(error)}
     except torch.OutOfMemoryError as error:
         return {"case": case._asdict(), "skipped": f"out of memory: {str(error).splitlines()[0]}"}
     except Exception as error:  # the other cases are still worth having

@@ -19,7 +19,8 @@ def label_map(logits: Tensor, input_size: Size, size: Size | None = None, max_by
         max_bytes: bytes of upsampled logits to hold at a time; None: as fits the device, see ``bands``.
 
     Returns:
-        Labels ``(B, H, W)``, int64, 0..K-1: the argmax of ``resize_logits``, but for scores that tie in rounding.
+        Labels ``(B, H, W)``, int64, 0..K-1: the argmax of ``resize_logits``, but for scores that tie in rounding and
+        pixels with a score that is NaN, which have any label.
     """
     return banded_labels(logits, input_size, size, max_bytes)[0]
 

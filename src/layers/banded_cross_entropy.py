@@ -120,7 +120,7 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, factor: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         result = (gradient * factor).to(ctx.dtype)
-        if not ctx.channels_last:
+        if not ctx.channels_last and len(result):
             # In tiles, see bands.channels_last.
             images = [cells.flatten(0, 1).t().contiguous().view(-1, *cells.shape[:2]) for cells in result]
             return torch.stack(images), None, None

@@ -226,7 +226,7 @@ def channels_last(logits: Tensor) -> Tensor:
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     cells = logits.permute(0, 2, 3, 1)
-    if logits.device.type == "cpu" and logits.stride(1) != 1:
+    if logits.device.type == "cpu" and logits.stride(1) != 1 and len(logits):
         # Matrices are transposed in tiles on a CPU, three times as fast as axes are permuted.
         parts = [image.contiguous().flatten(1).t().contiguous().view(cells.shape[1:]) for image in logits]
         cells = parts[0][None] if len(parts) == 1 else torch.stack(parts)

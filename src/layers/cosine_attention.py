@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from src.layers.untouched import untouched
 from src.layers.window_attention import WindowAttention
 
 _SHORTEST = 1e-12  # length of a vector that has a direction
@@ -37,7 +38,10 @@ class CosineAttention(WindowAttention):
         self.logit_scale = nn.Parameter(torch.full((self.num_heads, 1, 1), math.log(10)))
 
     def _project(self, tokens: Tensor) -> Tensor:
-        return F.linear(tokens, self.qkv.weight, self._projected_padding())
+        bias = self._projected_padding()
+        if untouched(self.qkv, nn.Linear):
+            return F.linear(tokens, self.qkv.weight, bias)
+        return self.qkv(tokens) if bias is None else self.qkv(tokens) + bias
 
     def _projected_padding(self) -> Tensor | None:
         if self.q_bias is None or self.v_bias is None:

@@ -13,8 +13,10 @@ class Derived(Generic[Value]):
     """The last value that was made from some tensors.
 
     It is made anew once one of them was replaced or changed in place. What changes a tensor behind autograd's back, by
-    way of ``tensor.data`` or in a fused optimizer, is not seen; ``clear`` forgets. The memory of the tensors is kept
-    until then. Copies and pickles of it are empty, threads may share it.
+    way of ``tensor.data`` or in a fused optimizer, is seen on a CPU where it changes one of a few elements that are
+    looked at, as optimizers and averages of weights do, and elsewhere not, where looking would wait for the device;
+    ``clear`` forgets. The memory of the tensors is kept until then. Copies and pickles of it are empty, threads may
+    share it.
     """
 
     def __init__(self) -> None:
@@ -50,4 +52,12 @@ class Derived(Generic[Value]):
 
 
 def _state(tensor: Tensor) -> Hashable:
-    return id(tensor), tensor.data_ptr(), tensor._version, tensor.dtype, tensor.shape, tensor.stride()
+    return id(tensor), tensor.data_ptr(), tensor._version, tensor.dtype, tensor.shape, tensor.stride(), _some(tensor)
+
+
+def _some(tensor: Tensor) -> Hashable:
+    """A few elements of a tensor on a CPU."""
+    if tensor.device.type != "cpu" or not tensor.numel():
+        return None
+    steps = [max(1, extent // 2) for extent in tensor.shape]
+    return tuple(tensor.detach()[tuple(slice(step // 2, None, step) for step in steps)].flatten().tolist())

@@ -14,7 +14,8 @@ def cached_geometry(maxsize: int) -> Callable[[Function], Function]:
 
     Two things ``functools.lru_cache`` alone would get wrong: a tensor made in inference mode could never be used in
     training again, and one made while a graph is traced is no real tensor. So results are made outside inference mode,
-    and nothing is kept while torch compiles or exports. ``cache_info`` and ``cache_clear`` are those of ``lru_cache``.
+    and nothing is kept while torch compiles, exports or tries fake tensors. ``cache_info`` and ``cache_clear`` are
+    those of ``lru_cache``.
 
     Args:
         maxsize: number of results kept; the least recently used one goes first.
@@ -28,7 +29,8 @@ def cached_geometry(maxsize: int) -> Callable[[Function], Function]:
 
         @functools.wraps(function)
         def wrapper(*args: Any) -> Any:
-            return function(*args) if torch.compiler.is_compiling() else kept(*args)
+            traced = torch.compiler.is_compiling() or type(torch.empty(0)) is not torch.Tensor
+            return function(*args) if traced else kept(*args)
 
         for name in ("cache_info", "cache_clear"):
             setattr(wrapper, name, getattr(kept, name))

@@ -1,4 +1,6 @@
-"""The floating type that a layer works in."""
+"""The floating types that layers work in."""
+
+import contextlib
 
 import torch
 from torch import Tensor
@@ -16,3 +18,14 @@ def working_dtype(like: Tensor) -> torch.dtype:
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return like.dtype
+
+
+def own_precision(device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """Within it, automatic precision is off: tensors stay in the types that they have.
+
+    Args:
+        device: where the work is done.
+    """
+    if not torch.amp.is_autocast_available(device.type):
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, enabled=False)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from src.layers.conv3x3 import Kernel, Numerics, conv_gradients, tile_for
-from src.layers.precision import working_dtype
+from src.layers.precision import own_precision, working_dtype
 from src.layers.size import Size
 from src.layers.upsampled_taps import chunks, tap_rows, upsampled_gradients
 
@@ -27,7 +27,8 @@ def upsampled_conv(maps: Sequence[Tensor], weight: Tensor, size: Size, numerics:
     """A 3x3 convolution of maps resized bilinearly to one size and joined, the borders padded with zeros.
 
     Equals ``conv2d(cat([interpolate(map, size, mode="bilinear", align_corners=False) for map in maps], 1), weight,
-    padding=1)`` up to the order of its sums, and so do the gradients, which can be taken once.
+    padding=1)`` up to the order of its sums, and so do the gradients, which can be taken once. In half precision the
+    products of a small map are rounded before they are upsampled, for about 1.6 times the plain way's error.
 
     Args:
         maps: ``(B, C_i, h_i, w_i)`` of any size from 1x1; those of size H x W are convolved as they are.
@@ -61,13 +62,20 @@ def _joined_gradients(
     gradient: Tensor, maps: list[Tensor], weight: Tensor, fast: bool, wanted: list[bool]
 ) -> list[Tensor]:
     """The gradients of the weight and of each map; what is not wanted is empty."""
+    with own_precision(gradient.device):
+        return _gradients(gradient, maps, weight, _NUMERICS[fast], wanted)
+
+
+def _gradients(
+    gradient: Tensor, maps: list[Tensor], weight: Tensor, numerics: Numerics, wanted: list[bool]
+) -> list[Tensor]:
     of_weight, *of_maps = wanted
     gradients = [weight.new_empty(0)]
     parts = []
     channels = [level.shape[1] for level in maps]
     for level, part, of_map in zip(maps, weight.split(channels, 1), of_maps, strict=True):
         if level.shape[2:] == gradient.shape[2:]:
-            pair = conv_gradients(level, part, gradient, _NUMERICS[fast], (of_map, of_weight))
+            pair = conv_gradients(level, part, gradient, numerics, (of_map, of_weight))
         else:
             pair = upsampled_gradients(level, part, gradient)
         gradients.append(level.new_empty(0) if pair[0] is None else pair[0])

@@ -16,6 +16,7 @@ from src.layers.masked_attention import attend
 from src.layers.position_bias import PositionBias
 from src.layers.precision import working_dtype
 from src.layers.size import Size
+from src.layers.untouched import hooked, untouched
 from src.layers.window_order import WindowGroup, WindowOrder, window_order
 from src.layers.windows import kept_shift, window_coords, zero_outside
 
@@ -113,7 +114,9 @@ class WindowAttention(nn.Module):
 
     def _projected_padding(self) -> Tensor | None:
         """What ``_project`` makes of zeros ``(3 C,)``; None for zeros."""
-        return self.qkv.bias
+        if untouched(self.qkv, nn.Linear):
+            return self.qkv.bias
+        return self._project(self.proj.weight.new_zeros(1, self.proj.in_features))[0]
 
     def _comparable(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Queries and keys ``(M, heads, N, d)`` in the form whose products, times the scale, are the logits."""
@@ -175,7 +178,7 @@ class WindowAttention(nn.Module):
             bias = self.position_bias(coords, coords)  # (heads, N, N)
             return [_mask(bias, group.apart, options[1]) for group in order.groups]
 
-        if self.training or torch.is_grad_enabled():
+        if self.training or torch.is_grad_enabled() or hooked(self.position_bias):
             self._masks.clear()  # an optimizer may be about to change the bias unseen
             return make()
         bias = self.position_bias

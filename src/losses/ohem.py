@@ -93,10 +93,16 @@ class OHEMCrossEntropy(RecordsSettings, nn.Module):
 
     def _hard(self, losses: Tensor, labelled: Tensor) -> Tensor:
         """Which pixels count, ``(B, H, W)`` bool."""
-        hard = losses > (-math.log(self.threshold) if self.threshold > 0 else math.inf)
+        hard = losses.isnan() | (losses > (-math.log(self.threshold) if self.threshold > 0 else math.inf))
         number = min(self.min_kept * len(losses), losses.numel())
         if number:
             # Unlabelled pixels come last; where they must be taken, all labelled ones are.
-            lowest = losses.where(labelled, -math.inf).flatten().topk(number, sorted=False).values.min()
+            lowest = (
+                losses.nan_to_num(nan=math.inf)
+                .where(labelled, -math.inf)
+                .flatten()
+                .topk(number, sorted=False)
+                .values.min()
+            )
             hard |= losses >= lowest
         return hard & labelled

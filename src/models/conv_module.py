@@ -15,6 +15,7 @@ from src.layers.derived import Derived
 from src.layers.precision import working_dtype
 from src.layers.recompute import Recomputed, not_kept
 from src.layers.size import Size
+from src.layers.untouched import untouched
 from src.layers.upsampled_conv import JoinedKernel, upsampled_conv
 
 Norm = Literal["batch", "group"]
@@ -97,6 +98,8 @@ class ConvModule(nn.Module):
                 self._forget()  # an optimizer may be about to change the weights unseen
             elif self.folds:
                 return self._inferred(maps, (size[0], size[1])), None
+        if not self._conv_is_plain:
+            return F.relu(self.bn(self.conv(_joined(maps, size)))), None
         if self.conv.kernel_size == (3, 3):
             return self._activated(upsampled_conv(maps, self.conv.weight, (size[0], size[1]), self.numerics))
         return self._activated(self.conv(maps[0]))
@@ -111,7 +114,7 @@ class ConvModule(nn.Module):
         forms = tuple((level.shape[1], level.shape[2:] == size) for level in maps)
         kernel = self._kernel.get(
             self._sources(),
-            (forms, large_enough(size), dtype, self.numerics),
+            (forms, large_enough(size), dtype, self.numerics, cast(nn.BatchNorm2d, self.bn).eps),
             lambda: JoinedKernel.prepared(weight, maps, size, self.numerics),
         )
         return F.relu(kernel.result(maps, size).add_(bias), inplace=True).permute(0, 3, 1, 2)
@@ -120,29 +123,36 @@ class ConvModule(nn.Module):
         if not (self.training and torch.is_grad_enabled() and self._repeatable(convolved)):
             return F.relu(self.bn(convolved)), None
         kept = convolved.detach()
-        again = Recomputed(lambda: F.relu(self._normalised(kept), inplace=True), kept.device.type)
+        from_batch = self.bn.training or getattr(self.bn, "running_mean", None) is None
+        again = Recomputed(lambda: F.relu(self._normalised(kept, from_batch), inplace=True), kept.device.type)
         normed = self.bn(convolved)
         with not_kept((None, again)):
             return F.relu(normed), again
 
     def _repeatable(self, convolved: Tensor) -> bool:
         """Whether the norm can be taken a second time without a trace, and gives the same."""
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or not untouched(self.bn, nn.GroupNorm, SingleValueBatchNorm2d):
             return False
-        return isinstance(self.bn, nn.GroupNorm) or (
-            type(self.bn) is SingleValueBatchNorm2d and convolved.numel() > convolved.shape[1]
-        )
+        return isinstance(self.bn, nn.GroupNorm) or convolved.numel() > convolved.shape[1]
 
-    def _normalised(self, convolved: Tensor) -> Tensor:
+    def _normalised(self, convolved: Tensor, from_batch: bool) -> Tensor:
         if isinstance(self.bn, nn.GroupNorm):
             return self.bn(convolved)
         bn = cast(nn.BatchNorm2d, self.bn)
-        return F.batch_norm(convolved, None, None, bn.weight, bn.bias, training=True, eps=bn.eps)
+        mean, var = (None, None) if from_batch else (bn.running_mean, bn.running_var)
+        return F.batch_norm(convolved, mean, var, bn.weight, bn.bias, training=from_batch, eps=bn.eps)
 
     @property
     def folds(self) -> bool:
-        """Whether the norm is a fixed factor and shift of each channel."""
-        return not self.training and isinstance(self.bn, nn.BatchNorm2d) and self.bn.track_running_stats
+        """Whether the norm is a fixed factor and shift of each channel, and nothing else happens in this module."""
+        if self.training or self.bn.training or not self._conv_is_plain:
+            return False
+        bn = cast(nn.BatchNorm2d, self.bn)
+        return untouched(bn, nn.BatchNorm2d, SingleValueBatchNorm2d) and bn.affine and bn.track_running_stats
+
+    @property
+    def _conv_is_plain(self) -> bool:
+        return untouched(self.conv, nn.Conv2d) and self.conv.bias is None
 
     def folded(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Weight and bias of the convolution that does the norm as well, where it ``folds``.
@@ -177,6 +187,21 @@ class ConvModule(nn.Module):
     def _forget(self) -> None:
         self._folded.clear()
         self._kernel.clear()
+
+
+def _joined(maps: Sequence[Tensor], size: Sequence[int]) -> Tensor:
+    """The maps themselves, resized and joined, for a convolution that must be called."""
+    return torch.cat([resized(level, size) for level in maps], 1)
+
+
+def resized(level: Tensor, size: Sequence[int]) -> Tensor:
+    """A map ``(B, C, h, w)``, resized bilinearly.
+
+    Args:
+        level: the map.
+        size: height and width of the result, in cells.
+    """
+    return F.interpolate(level, size=tuple(size), mode="bilinear", align_corners=False)
 
 
 def _norm(norm: Norm, channels: int) -> nn.Module:

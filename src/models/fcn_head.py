@@ -10,6 +10,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from src.layers.recompute import Recomputed, not_kept
+from src.layers.untouched import hooked
 from src.models.conv_module import ConvModule, Norm, classified, classifier
 from src.models.features import FeatureSpec, check_channels
 from src.models.settings import RecordsSettings
@@ -79,6 +80,9 @@ class FCNHead(RecordsSettings, nn.Module):
         maps = features[self.level]
         again: Recomputed | None = None
         for conv in cast(Iterable[ConvModule], self.convs):
+            if hooked(conv):
+                maps, again = conv(maps), None
+                continue
             with not_kept((maps, again)):
                 maps, again = conv.joined([maps], maps.shape[2:])
         return classified(maps, again, self.dropout, self.conv_seg)

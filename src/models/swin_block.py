@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from src.layers.drop_path import DropPath
 from src.layers.size import Size
+from src.layers.untouched import untouched
 from src.layers.window_attention import WindowAttention
 from src.layers.windows import zero_outside
 
@@ -170,6 +171,8 @@ class PatchEmbed(nn.Module):
         batch, channels, height, width = images.shape
         if torch.compiler.is_compiling() or height % patch or width % patch:
             images = F.pad(images, (0, -width % patch, 0, -height % patch))
+        if not untouched(self.proj, nn.Conv2d):
+            return self.norm(self.proj(images).permute(0, 2, 3, 1))
         # a product of matrices, which needs no copy before the norm and takes 0.6 of the convolution's time
         patches = images.reshape(batch, channels, -(-height // patch), patch, -(-width // patch), patch)
         patches = patches.permute(0, 2, 4, 1, 3, 5).flatten(3)  # (B, H / patch, W / patch, in_channels * patch^2)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Self, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from src.layers.average_pool import GridAverage
@@ -15,7 +14,8 @@ from src.layers.conv3x3 import large_enough
 from src.layers.derived import Derived
 from src.layers.precision import working_dtype
 from src.layers.recompute import Recomputed, not_kept
-from src.models.conv_module import ConvModule, Norm, classified, classifier
+from src.layers.untouched import hooked, untouched
+from src.models.conv_module import ConvModule, Norm, classified, classifier, resized
 from src.models.features import FeatureSpec, check_channels
 from src.models.settings import RecordsSettings
 from src.models.upernet_strips import FinestLevel
@@ -87,8 +87,10 @@ class UPerNetDecoder(RecordsSettings, nn.Module):
         if not torch.compiler.is_compiling():
             if torch.is_grad_enabled():
                 self._prepared.clear()  # an optimizer may be about to change the weights unseen
-            elif len(self.lateral_convs) and all(module.folds for module in self._conv_modules()):
+            elif self._is_fixed():
                 return self._in_strips(features)
+            if any(hooked(module) for module in self._conv_modules()):
+                return self._by_modules(features)
         return self._whole(features)
 
     def train(self, mode: bool = True) -> Self:
@@ -102,6 +104,27 @@ class UPerNetDecoder(RecordsSettings, nn.Module):
 
     def _conv_modules(self) -> Iterator[ConvModule]:
         return (module for module in self.modules() if isinstance(module, ConvModule))
+
+    def _is_fixed(self) -> bool:
+        """Whether all that happens can be put into prepared weights."""
+        if not len(self.lateral_convs) or (self.dropout.training and self.dropout.p) or hooked(self.dropout):
+            return False
+        return untouched(self.conv_seg, nn.Conv2d) and all(
+            module.folds and not hooked(module) for module in self._conv_modules()
+        )
+
+    def _by_modules(self, features: Sequence[Tensor]) -> Tensor:
+        """The same, module by module as it is published, so that hooks see every map."""
+        size = features[0].shape[2:]
+        pooled = [resized(module(features[-1]), features[-1].shape[2:]) for module in self.psp_modules]
+        merged = self.bottleneck(torch.cat([features[-1], *pooled], 1))
+        outputs = [merged]
+        levels = list(zip(features[:-1], self.lateral_convs, self.fpn_convs, strict=True))
+        for feature, lateral, conv in reversed(levels):
+            merged = lateral(feature) + resized(merged, feature.shape[2:])
+            outputs.insert(0, conv(merged))
+        joined = torch.cat([resized(output, size) for output in outputs], 1)
+        return self.conv_seg(self.dropout(self.fpn_bottleneck(joined)))
 
     def _whole(self, features: Sequence[Tensor]) -> Tensor:
         _, outputs = self._levels(features, 0)
@@ -127,7 +150,8 @@ class UPerNetDecoder(RecordsSettings, nn.Module):
         sources = [
             tensor for module in (*modules, self.conv_seg) for tensor in module.state_dict(keep_vars=True).values()
         ]
-        options = (large_enough(size), dtype, *(module.numerics for module in modules))
+        eps = tuple(cast(nn.BatchNorm2d, module.bn).eps for module in modules)
+        options = (large_enough(size), dtype, eps, *(module.numerics for module in modules))
         return self._prepared.get(sources, options, lambda: FinestLevel.prepared(*modules, self.conv_seg, size, dtype))
 
     def _levels(self, features: Sequence[Tensor], finest: int) -> tuple[Tensor, list[tuple[Tensor, Recomputed | None]]]:
@@ -151,15 +175,11 @@ class UPerNetDecoder(RecordsSettings, nn.Module):
 def _added(lateral: Tensor, again: Recomputed | None, coarser: Tensor) -> tuple[Tensor, Recomputed | None]:
     """A level with the resized sum of all coarser ones, and how that is made again."""
     size, kept = lateral.shape[2:], coarser.detach()
-    merged = lateral + _resized(coarser, size)
+    merged = lateral + resized(coarser, size)
     if again is None:
         return merged, None
     own = again
-    return merged, Recomputed(lambda: own() + _resized(kept, size), kept.device.type, own)
-
-
-def _resized(feature: Tensor, size: Sequence[int]) -> Tensor:
-    return F.interpolate(feature, size=tuple(size), mode="bilinear", align_corners=False)
+    return merged, Recomputed(lambda: own() + resized(kept, size), kept.device.type, own)
 
 
 def _fine_to_coarse(features: Sequence[FeatureSpec]) -> tuple[FeatureSpec, ...]:

@@ -1,9 +1,11 @@
 """The script for a GPU, on a CPU with a model of no size: every part runs, no time is judged."""
 
+import importlib
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,24 @@ def test_what_does_not_fit_the_budget_is_skipped_and_said_so(tmp_path: Path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert all("skipped" in each for each in json.loads((tmp_path / "gpu.json").read_text())["cases"])
     assert done.stdout.count("skipped: ") == 2
+
+
+def test_a_case_that_takes_too_long_is_stopped(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    gpu = importlib.import_module("gpu")
+
+    def endless(*_):
+        while True:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(gpu, "measured", endless)
+    case = gpu.Case("nano", "float32", True, "labels", 1)
+    with gpu.limited(0.2):
+        told = gpu.tried(case, None, None, torch.device("cpu"), None)
+    assert told == {"case": case._asdict(), "skipped": "stopped after 0 s"}
+    with gpu.limited(0.2):
+        pass
+    time.sleep(0.4)  # nothing comes after
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")

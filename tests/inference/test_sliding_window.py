@@ -75,7 +75,7 @@ IMAGE_SIZES = [(64, 64), (1, 1), (7, 200), (131, 67), (32, 33), (97, 31)]
 def test_a_model_that_sees_only_its_cell_gives_the_whole_images_scores(size, windows, batch):
     model = local_model()
     images = torch.randn(2, 3, *size, dtype=torch.float64)
-    scores = SlidingWindow(*windows, batch=batch).logits(model, images)
+    scores = SlidingWindow(*windows, batch_size=batch).logits(model, images)
     assert torch.allclose(scores, model(images).logits, rtol=0, atol=1e-12)
 
 
@@ -92,7 +92,7 @@ def test_a_model_that_sees_only_its_cell_gives_the_whole_images_scores(size, win
 def test_swin_scores_are_the_means_over_windows(size, step, rounded, image_size):
     model = small_swin()
     images = torch.randn(2, 3, *image_size, dtype=torch.float64)
-    scores = SlidingWindow(size, step, batch=2).logits(model, images)
+    scores = SlidingWindow(size, step, batch_size=2).logits(model, images)
     for image, score in zip(images, scores, strict=True):
         expected = naive(model, image, size, rounded)
         assert torch.allclose(score, expected, rtol=0, atol=1e-10 * expected.abs().max().item())
@@ -127,10 +127,24 @@ def test_a_predictor_labels_through_windows():
     assert (labels == whole(image)).float().mean() > 0.999  # scores may tie in rounding
 
 
-def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match=r"must have a size and a batch of at least 1, got \(0, 512\) and 1"):
-        SlidingWindow((0, 512))
-    with pytest.raises(ValueError, match=r"must have a size and a batch of at least 1, got \(512, 512\) and 0"):
-        SlidingWindow(batch=0)
-    with pytest.raises(ValueError, match=r"must lie between 1 and its size \(64, 64\), got \(65, 64\)"):
-        SlidingWindow((64, 64), (65, 64))
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"size": (0, 512)}, r"size of a sliding window must be a height and a width from 1 up, got \(0, 512\)"),
+        ({"size": 32}, r"size of a sliding window must be a height and a width from 1 up, got 32"),
+        ({"stride": (0, 1)}, r"stride of a sliding window must be a height and a width from 1 up, got \(0, 1\)"),
+        ({"batch_size": 0}, r"batch_size of a sliding window must be at least 1, got 0"),
+        ({"size": (64, 64), "stride": (65, 64)}, r"must not be above its size \(64, 64\), got \(65, 64\)"),
+    ],
+)
+def test_windows_that_cannot_be_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SlidingWindow(**arguments)
+
+
+def test_windows_smaller_than_the_models_stride_and_no_images_are_refused():
+    model = local_model()
+    with pytest.raises(ValueError, match=r"must be at least the model's stride 4, got \(3, 8\)"):
+        SlidingWindow((3, 8)).logits(model, torch.randn(1, 3, 16, 16, dtype=torch.float64))
+    with pytest.raises(ValueError, match="images must be at least one, got none"):
+        SlidingWindow().logits(model, torch.randn(0, 3, 16, 16, dtype=torch.float64))

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch._subclasses import FakeTensor, FakeTensorMode
 
 from src.layers.geometry_cache import cached_geometry
 
@@ -51,3 +52,10 @@ def test_tensors_are_told_apart_by_identity():
     one, other = torch.ones(2), torch.zeros(2)
     assert doubled(one) is doubled(one)
     assert doubled(one).tolist() != doubled(other).tolist()
+
+
+def test_fake_tensors_are_not_kept():
+    made = cached_geometry(maxsize=4)(lambda extent: torch.arange(extent))
+    with FakeTensorMode():
+        assert isinstance(made(3), FakeTensor)
+    assert type(made(3)) is torch.Tensor

@@ -77,10 +77,10 @@ def test_it_is_no_part_of_the_model():
     encoder = SwinTransformer(**SMALL)
     assert encoder.recompute == "mlp"
     before = copy.deepcopy(encoder.settings), list(encoder.state_dict())
-    encoder.recompute = "mlp"
+    encoder.recompute = "blocks"
     assert (encoder.settings, list(encoder.state_dict())) == before
-    assert [block.recompute for stage in encoder.layers for block in stage.blocks] == ["mlp"] * 4
-    assert copy.deepcopy(encoder).recompute == "mlp"
+    assert [block.recompute for stage in encoder.layers for block in stage.blocks] == ["blocks"] * 4
+    assert copy.deepcopy(encoder).recompute == "blocks"
 
 
 def test_what_it_may_be_is_told():

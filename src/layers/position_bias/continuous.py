@@ -1,6 +1,5 @@
 """The continuous bias of Swin V2: a small network of the log-spaced offset between query and key."""
 
-import contextlib
 import math
 from collections.abc import Hashable, Sequence
 from typing import Self, cast
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from src.layers.geometry_cache import cached_geometry
 from src.layers.position_bias.contract import PositionBias
+from src.layers.precision import own_precision
 
 _REACH = 8  # what the edge of the window is scaled to before the logarithm
 _LARGEST = 16  # the bias lies between 0 and this
@@ -101,7 +101,7 @@ class ContinuousBias(PositionBias):
         first, last = self._layers()
         dtype = torch.promote_types(first.weight.dtype, torch.float32)
         offsets, index = log_offsets(query_coords, key_coords, self.window, self.pretrained_window, dtype)
-        with _full_precision(offsets.device):
+        with own_precision(offsets.device):
             hidden = F.relu(F.linear(offsets, first.weight.to(dtype), first.bias.to(dtype)))
             values = _LARGEST * F.linear(hidden, last.weight.to(dtype)).sigmoid()  # (distinct offsets, heads)
         return values[index.flatten()].t().reshape(-1, *index.shape)  # (heads, Nq, Nk)
@@ -117,12 +117,6 @@ class ContinuousBias(PositionBias):
         resized = type(self)(window, self.num_heads, self.pretrained_window, first.out_features)
         resized.to(first.weight).load_state_dict(self.state_dict())
         return resized
-
-
-def _full_precision(device: torch.device) -> contextlib.AbstractContextManager[object]:
-    if not torch.amp.is_autocast_available(device.type):
-        return contextlib.nullcontext()
-    return torch.autocast(device.type, enabled=False)
 
 
 @cached_geometry(maxsize=32)
