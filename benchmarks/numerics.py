@@ -1,5 +1,7 @@
 """Errors of the convolutions against float64, as the table of docs/numerics.md: ``python benchmarks/numerics.py``."""
 
+import argparse
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -81,6 +83,7 @@ def model(method: str) -> str:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print("largest / root mean square error, as shares of the largest / root mean square value\n")
     print("| | direct | exact | fast |\n|---|---|---|---|")
     for of, what in (("result", "result"), ("maps", "gradient of the maps"), ("weight", "gradient of the weight")):

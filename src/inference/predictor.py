@@ -52,6 +52,10 @@ class Predictor:
         execution: Execution | None = None,
         windows: SlidingWindow | None = None,
     ) -> None:
+        if not isinstance(execution, Execution | None):
+            raise ValueError(
+                f'execution must be an Execution, got {execution!r}; give Execution(numerics="fast") for example.'
+            )
         self.model = (execution or Execution()).prepare(model.eval().to(device))
         self.preprocessing = preprocessing
         self.classes = classes

@@ -15,26 +15,7 @@ from src.layers.bands import bands
 from src.layers.size import Size
 
 Score = Callable[[Tensor, slice], Tensor]
-"""Takes scores ``(B, K, rows, W)`` and which rows these are, gives a scalar, or a vector for ``banded_sums``."""
-
-
-def banded_sum(logits: Tensor, size: Size, score: Score, max_bytes: int | None = None) -> Tensor:
-    """The sum of ``score`` over bands of the logits resized to ``size``.
-
-    A band's gradient is taken while its scores are there, so that nothing is computed twice and no more is kept than
-    the gradient of the logits. It can be taken once.
-
-    Args:
-        logits: scores ``(B, K, h, w)`` at any stride, any floating type.
-        size: height and width in pixels.
-        score: what to sum; must depend on its rows alone.
-        max_bytes: bytes of upsampled logits to hold at a time; None: as fits the device, see ``bands``.
-
-    Returns:
-        A scalar in float32 or float64.
-    """
-    logits = logits if torch.is_grad_enabled() else logits.detach()  # the function below cannot see the mode
-    return _BandedSum.apply(logits, size, score, max_bytes)
+"""Takes scores ``(B, K, rows, W)`` and which rows these are, gives sums ``(n,)``."""
 
 
 def banded_sums(logits: Tensor, size: Size, score: Score, max_bytes: int | None = None) -> Tensor:
@@ -53,31 +34,6 @@ def banded_sums(logits: Tensor, size: Size, score: Score, max_bytes: int | None 
         Sums ``(n,)`` in float32 or float64.
     """
     return _BandedSums.apply(logits, size, score, max_bytes)
-
-
-class _BandedSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, size: Size, score: Score, max_bytes: int | None) -> Tensor:
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        total = logits.new_zeros((), dtype=dtype)
-        gradient = torch.zeros_like(logits, dtype=dtype) if ctx.needs_input_grad[0] else None
-        for band in bands(logits, size, max_bytes=max_bytes):
-            source = logits[:, :, band.source].detach()
-            with torch.set_grad_enabled(gradient is not None):
-                source.requires_grad_(gradient is not None)
-                part = score(band.resized(source), band.rows)
-            if gradient is not None:
-                gradient[:, :, band.source] += torch.autograd.grad(part, source)[0]
-            total += part.detach()
-        ctx.save_for_backward(gradient)
-        ctx.dtype = logits.dtype
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, factor: Tensor) -> tuple[Tensor, None, None, None]:
-        (gradient,) = ctx.saved_tensors
-        return (gradient * factor).to(ctx.dtype), None, None, None
 
 
 class _BandedSums(torch.autograd.Function):

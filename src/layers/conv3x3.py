@@ -29,7 +29,7 @@ def tile_for(numerics: Numerics, weight: Tensor, size: Size) -> Tile | None:
     """The tile that a convolution is computed in; None for a direct convolution.
 
     The rule, measured on a CPU with AVX2 in float32: a direct convolution wins below 64 channels in or out and below
-    16 x 16 cells, and below 256 channels it is the more accurate one. On other devices and in half precision it is left
+    16 x 16 cells, and below 256 channels ``exact`` stays with it. On other devices and in half precision it is left
     to their libraries: not measured.
 
     Args:

@@ -55,6 +55,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
     def say(text: str) -> None:
         errors.print(text, style="dim")
 
+    if told.check:
+        _check_alone(told)
+    if told.profile and told.only not in (tuple(ROWS), ("label_map",), ("training",)):
+        raise ValueError(
+            f"--profile must go with --only label_map or --only training, got {','.join(told.only)}; give one of these."
+        )
+    if told.json is not None:
+        tables.check_writable(told.json)
     options, notes = options_of(told)
     check_installed(options)
     for note in notes:
@@ -75,6 +83,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if told.json is not None:
         tables.save(started | result, told.json)
     return status
+
+
+def _check_alone(told: argparse.Namespace) -> None:
+    """What ``--check`` measures is fixed, but for threads and rounds."""
+    usual = vars(parser().parse_args([]))
+    free = ("check", "threads", "rounds", "json")
+    if others := [name for name, value in vars(told).items() if name not in free and value != usual[name]]:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in others)
+        raise ValueError(
+            f"--check must stand without {flags}, got both; it takes --threads, --rounds and --json alone."
+        )
 
 
 def _console() -> Console:

@@ -43,7 +43,7 @@ def build(name: str, options: Options, model: Segmenter) -> Contender:
         model: ours, whose weights are taken where the other has the same function.
 
     Raises:
-        ValueError: the library has no such model, or this release of ours no such numerics.
+        ValueError: the library has no such model, or there are no such numerics.
     """
     who, _, how = name.partition(", ")
     if who == "ours":

@@ -1,6 +1,7 @@
 """Measurements as tables for a terminal, as Markdown and as a file."""
 
 import json
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from src.files import written_beside
-from src.measurement.comparison import tolerance
+from src.measurement.comparison import LEAST_SAME, tolerance
 from src.measurement.limits import Verdict
 from src.measurement.options import ROWS
 
@@ -49,7 +50,13 @@ def differing(result: Mapping[str, Any]) -> list[str]:
         result: what ``measure`` gave.
     """
     precision = result["options"]["precision"]
-    return [
+    labels = [
+        f"{name} and {peer} give the same labels in {ROWS[row]} on {100 * told['value']:.2f} % of pixels, less than "
+        f"{100 * LEAST_SAME[precision]:.0f} %"
+        for row, name, peer, told in _differences(result)
+        if told["kind"] == "same labels" and not told["value"] >= LEAST_SAME[precision]
+    ]
+    return labels + [
         f"{name} and {peer} differ in {ROWS[row]} by {told['value']:.2e} of the largest number, more than "
         f"{tolerance(name, precision):.0e}"
         for row, name, peer, told in _differences(result)
@@ -164,8 +171,32 @@ def save(result: Mapping[str, Any], path: Path) -> None:
     Raises:
         ValueError: it cannot be written.
     """
+    check_writable(path)
     try:
         with written_beside(path) as beside:
             beside.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
     except OSError as error:
-        raise ValueError(f"--json must be a file that can be written, got {path} ({error.strerror}).") from error
+        raise ValueError(
+            f"--json must be a file that can be written, got {path} ({error.strerror}); give another path."
+        ) from error
+
+
+def check_writable(path: Path) -> None:
+    """Raises where a file cannot be written, before hours of measuring.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ValueError: it is a folder, or its folder cannot be made or written into.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            usable = not path.is_dir()
+    except OSError:
+        usable = False
+    if not usable:
+        raise ValueError(
+            f"--json must be a file that can be written, got {path}; give a file in a folder that is yours."
+        )

@@ -44,7 +44,12 @@ class Execution:
 
         Args:
             model: the segmenter, on the device that it will run on.
+
+        Raises:
+            ValueError: ``cuda_graphs`` is set and there is no CUDA device.
         """
+        if self.cuda_graphs and not torch.cuda.is_available():
+            raise ValueError("execution.cuda_graphs must have a CUDA device, got a machine without; leave it out.")
         for module in model.modules():
             if hasattr(module, "numerics"):
                 module.numerics = self.numerics  # type: ignore[assignment]

@@ -29,5 +29,5 @@ def test_a_checkpoint_does_not_tell_how_the_network_computed():
     task = small_task()
     before = task.model.settings
     PreparedNetwork("fast", channels_last=True).setup(None, task, "fit")
-    assert task.model.decoder.conv_seg.weight.is_contiguous(memory_format=torch.channels_last)
+    assert task.model.decoder.fpn_bottleneck.conv.weight.is_contiguous(memory_format=torch.channels_last)
     assert task.model.settings == before

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from src.layers.cosine_attention import CosineAttention
 from src.layers.position_bias import ContinuousBias
@@ -216,3 +217,24 @@ def test_it_is_another_function_than_dot_product_attention():
 def test_heads_that_do_not_divide_the_channels_are_refused():
     with pytest.raises(ValueError, match=r"num_heads must divide dim, got 4 heads for 6 channels; .*\.$"):
         build((4, 4), heads=4)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_an_adapter_around_the_projection_acts(gradients):
+    class Doubled(nn.Module):
+        def __init__(self, base):
+            super().__init__()
+            self.base = base
+
+        def forward(self, x):
+            return 2 * self.base(x)
+
+    torch.manual_seed(0)
+    attention = CosineAttention(6, 2, (3, 4), ContinuousBias((3, 4), 2)).double().eval()
+    other = copy.deepcopy(attention)
+    with torch.no_grad():
+        other.qkv.weight.mul_(2)
+    attention.qkv = Doubled(attention.qkv)
+    x = torch.randn(1, 7, 9, 6, dtype=torch.float64)
+    with torch.set_grad_enabled(gradients):
+        assert torch.allclose(attention(x), other(x), rtol=0, atol=1e-12)

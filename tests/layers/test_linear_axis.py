@@ -62,9 +62,12 @@ def test_products_are_full_and_the_programs_precision_comes_back(precision):
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision(precision)
+        backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
+        told = [backend.fp32_precision for backend in backends]
         with full_precision():
             assert torch.backends.cuda.matmul.fp32_precision in ("ieee", "none")
             assert torch.backends.mkldnn.matmul.fp32_precision in ("ieee", "none")
+        assert [backend.fp32_precision for backend in backends] == told
         assert torch.get_float32_matmul_precision() == precision
     finally:
         torch.set_float32_matmul_precision(before)

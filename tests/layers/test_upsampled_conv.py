@@ -234,3 +234,14 @@ def test_graph_keeps_the_small_maps_and_the_weight_alone():
     with kept_storages() as kept:
         upsampled_conv(maps, weight, (32, 48))
     assert sorted(kept) == sorted(tensor.nbytes for tensor in (weight, *maps))
+
+
+def test_a_backward_pass_may_run_under_automatic_precision():
+    maps, weight = inputs([(9, 15), (3, 4)], dtype=torch.float32)
+    leaves = [tensor.requires_grad_() for tensor in (*maps, weight)]
+    gradients = []
+    for automatic in (False, True):
+        result = upsampled_conv(maps, weight, (9, 15))
+        with torch.autocast("cpu", torch.bfloat16, enabled=automatic):
+            gradients.append(torch.autograd.grad(result.square().sum(), leaves))
+    assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from src.losses import CrossEntropy
+from src.losses import CrossEntropy, DiceLoss, OHEMCrossEntropy
 from tests.layers.largest_tensor import LargestTensor
 
 
@@ -153,3 +153,13 @@ def test_masks_of_another_kind_are_refused(change):
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         CrossEntropy(**options)
+
+
+@pytest.mark.parametrize("criterion", [CrossEntropy(), OHEMCrossEntropy(), DiceLoss()])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_an_empty_batch_has_no_loss(criterion, memory_format):
+    logits = torch.zeros(0, 3, 4, 5).to(memory_format=memory_format).requires_grad_()
+    loss = criterion(logits, torch.zeros(0, 8, 10, dtype=torch.int64))
+    loss.backward()
+    assert loss == 0
+    assert logits.grad.shape == logits.shape

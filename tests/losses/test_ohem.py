@@ -125,3 +125,11 @@ def test_masks_and_weights_that_do_not_fit_are_refused():
         OHEMCrossEntropy()(logits, masks.int())
     with pytest.raises(ValueError, match=r"one weight for each of 5 classes, got 1"):
         OHEMCrossEntropy(class_weights=[1.0])(logits, masks)
+
+
+@pytest.mark.parametrize("min_kept", [0, 5])
+def test_scores_that_are_not_numbers_are_no_small_loss(min_kept):
+    logits, masks = batch()
+    with torch.no_grad():
+        logits[0, 1, 2, 3] = float("nan")
+    assert OHEMCrossEntropy(min_kept=min_kept)(logits, masks).isnan()

@@ -83,3 +83,27 @@ def test_a_check_fails_where_outputs_differ(planted, capsys):
     planted[2]["value"] = 1e-2
     assert run(["--check"]) == 1
     assert "differ in logits at stride 4" in capsys.readouterr().out
+
+
+def test_a_check_fails_where_labels_differ(planted, capsys):
+    planted[2].update(kind="same labels", value=0.5)
+    assert run(["--check"]) == 1
+    assert "give the same labels in logits at stride 4 on 50.00 % of pixels, less than 98 %" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--check", "--size", "64x64", "--precision", "bfloat16"], "--check must stand without --size, --precision"),
+        (["--check", "--profile"], "--check must stand without --profile"),
+        (["--profile", "--only", "logits"], "--profile must go with --only label_map or --only training, got logits"),
+        (["--json", "/"], "--json must be a file that can be written, got /"),
+        (["--json", "/proc/nowhere/x.json"], "--json must be a file that can be written, got /proc/nowhere/x.json"),
+    ],
+)
+def test_what_contradicts_is_refused_before_anything_is_measured(planted, flags, message):
+    with pytest.raises(ValueError, match=message):
+        run(flags)
+    assert not planted[0]

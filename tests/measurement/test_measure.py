@@ -4,8 +4,10 @@ from dataclasses import replace
 import pytest
 
 from src.measurement.limits import PEERS
-from src.measurement.measure import measure
+from src.measurement.measure import _with_layout, measure
 from src.measurement.options import Options
+from src.measurement.ours import build_model
+from src.measurement.rounds import Rounds
 
 pytest.importorskip("transformers")
 
@@ -57,3 +59,17 @@ def test_ours_alone_has_no_ratio_and_another_function_is_said():
     others = measure(replace(alone, size=(32, 64), rows=("features",), against=("torchvision",)))
     assert others["notes"] == ["torchvision: another function", "torchvision, tuned: another function"]
     assert others["differences"]["features"] == {}
+
+
+def test_the_faster_layout_of_a_peer_is_taken(monkeypatch):
+    seconds = {"contiguous": 2.0, "channels_last": 1.0}
+
+    def planted(workers, rounds, synchronise=None):
+        return Rounds({layout: [seconds[layout]] * rounds for layout in workers})
+
+    monkeypatch.setattr("src.measurement.measure.alternate", planted)
+    options = Options(model="nano", size=(32, 48), num_classes=5, threads=1)
+    model = build_model(options)
+    for faster in seconds:
+        seconds.update(dict.fromkeys(seconds, 2.0) | {faster: 1.0})
+        assert _with_layout(options, model, lambda text: None).layout == faster

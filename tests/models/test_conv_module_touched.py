@@ -44,15 +44,13 @@ def assert_same_with_gradients(module, levels, size):
             assert torch.allclose(found, expected, rtol=0, atol=1e-11 * max(1, expected.abs().max().item()))
 
 
-@pytest.mark.parametrize("kernel_size", [1, 3])
-@pytest.mark.parametrize("sizes", [((9, 7),), ((9, 7), (5, 4))])
+@pytest.mark.parametrize(("kernel_size", "sizes"), [(1, ((9, 7),)), (3, ((9, 7),)), (3, ((9, 7), (5, 4)))])
 def test_gradients_of_a_frozen_norm(kernel_size, sizes):
     module = build(kernel_size).train()
     module.bn.eval()
-    if kernel_size == 3 or len(sizes) == 1:
-        before = module.bn.running_mean.clone()
-        assert_same_with_gradients(module, maps(*sizes), (9, 7))
-        assert torch.equal(module.bn.running_mean, before)
+    before = module.bn.running_mean.clone()
+    assert_same_with_gradients(module, maps(*sizes), (9, 7))
+    assert torch.equal(module.bn.running_mean, before)
 
 
 @pytest.mark.parametrize("norm", ["batch", "group"])

@@ -105,6 +105,21 @@ def test_three_compilations_of_a_part_serve_all_sizes(training, backend, monkeyp
             assert torch.allclose(one.grad, other[1].grad, rtol=1e-8, atol=1e-11), name
 
 
+@pytest.mark.parametrize("graphs", [False, True])
+def test_cuda_graphs_are_asked_of_the_compiler(graphs, monkeypatch):
+    modes = []
+    monkeypatch.setattr(nn.Module, "compile", lambda module, mode: modes.append(mode))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    Execution(compile=True, cuda_graphs=graphs).prepare(two_stages())
+    assert modes == ["reduce-overhead" if graphs else None] * 3
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
+def test_cuda_graphs_without_a_device_are_refused():
+    with pytest.raises(ValueError, match="cuda_graphs must have a CUDA device"):
+        Execution(compile=True, cuda_graphs=True).prepare(two_stages())
+
+
 def test_a_compiled_encoder_gets_images_size_by_size():
     assert not Execution(compile=True).prepare(two_stages()).joins_sizes
     assert Execution().prepare(two_stages()).joins_sizes
