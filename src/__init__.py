@@ -1,3 +1,3 @@
 """Swin + UPerNet dense prediction on PyTorch Lightning."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
