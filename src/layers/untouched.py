@@ -11,7 +11,7 @@ def untouched(module: nn.Module, *classes: type[nn.Module]) -> bool:
 
     Args:
         module: the module.
-        classes: what it may be.
+        *classes: what it may be.
     """
     return type(module) in classes and not hooked(module)
 

@@ -30,13 +30,6 @@ _EXAMPLES = """examples:
 _WIDTH = 140
 """Characters of a line where a table goes into a file."""
 
-_CHECKED = {
-    "tiny": ("label_map", "training", "evaluation", "training_memory", "label_map_memory"),
-    "small": ("label_map",),
-    "base": ("label_map",),
-    "large": ("label_map",),
-}
-
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Measures, prints and saves; gives the status of the process.
@@ -157,7 +150,7 @@ def _checked(options: Options, console: Console, say: Callable[[str], None]) -> 
     """Every ratio that is held; the other options count for threads and rounds alone."""
     check_installed(Options())
     results: dict[str, Any] = {}
-    for model, rows in _CHECKED.items():
+    for model, rows in limits.rows_by_model().items():
         asked = Options(model=model, threads=options.threads, rounds=options.rounds, rows=rows)
         needed = {limit.ours for limit in limits.LIMITS if limit.model == model}
         only_fast = all(name.endswith("fast") for name in needed)

@@ -57,6 +57,12 @@ LIMITS = (
 """What ``--check`` holds, at the default sizes."""
 
 
+def rows_by_model() -> dict[str, tuple[str, ...]]:
+    """What must be measured of each model for ``LIMITS``."""
+    models = dict.fromkeys(limit.model for limit in LIMITS)
+    return {model: tuple(dict.fromkeys(limit.row for limit in LIMITS if limit.model == model)) for model in models}
+
+
 @dataclass(frozen=True)
 class Verdict:
     """A limit and what was measured.

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 
 import torch
 
+from src.layers.size import Size
 from src.wording import listed, nearest
 
-Size = tuple[int, int]
 Precision = Literal["float32", "bfloat16", "float16"]
 Numerics = Literal["exact", "fast", "both"]
 Layout = Literal["auto", "contiguous", "channels_last"]
@@ -140,20 +140,20 @@ def options_of(told: argparse.Namespace) -> tuple[Options, list[str]]:
         notes.append(f"{told.threads} threads share {cores} cores, so they wait for one another")
     kept = tuple(row for row in told.only if not (told.compile and row.endswith("_memory")))
     options = Options(
-        told.model,
-        tuple(told.config),
-        told.size,
-        told.batch,
-        told.threads,
-        told.precision,
-        told.device,
-        told.against,
-        told.numerics,
-        told.compile,
-        told.rounds,
-        kept,
-        told.memory_size,
-        told.classes,
+        model=told.model,
+        configs=tuple(told.config),
+        size=told.size,
+        batch=told.batch,
+        threads=told.threads,
+        precision=told.precision,
+        device=told.device,
+        against=told.against,
+        numerics=told.numerics,
+        compile=told.compile,
+        rounds=told.rounds,
+        rows=kept,
+        memory_size=told.memory_size,
+        num_classes=told.classes,
     )
     return options, notes
 

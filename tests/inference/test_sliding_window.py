@@ -47,6 +47,7 @@ def small_swin():
     return randomise(swin_upernet("tiny", 5, **sizes)).double().eval()
 
 
+@torch.no_grad()
 def naive(model, image, size, step):
     """Every window by itself, every cell's scores in a list; for steps that the stride divides."""
     stride = model.stride

@@ -112,13 +112,12 @@ def test_timm_takes_the_encoder_of_a_segmentor(model, saved, tmp_path):
         "swin_tiny_patch4_window7_224", pretrained=False, features_only=True, img_size=256, window_size=4, **TIMM
     ).eval()
     peer.load_state_dict(load_file(tmp_path / "timm.safetensors"), strict=True)
-    images = torch.randn(1, 3, 256, 256)
+    images = torch.randn(1, 3, 256, 256, dtype=torch.float64)
+    encoder, peer = model.encoder.double(), peer.double()
     with torch.no_grad():
-        features = [level.permute(0, 3, 1, 2) for level in peer(images)]
-        for stage, level in enumerate(features):
-            norm = getattr(model.encoder, f"norm{stage}")
-            ours = model.encoder(images)[stage]
-            assert agree(norm(level.permute(0, 2, 3, 1)).permute(0, 3, 1, 2), ours)
+        for stage, (level, ours) in enumerate(zip(peer(images), encoder(images), strict=True)):
+            norm = getattr(encoder, f"norm{stage}")
+            assert agree(norm(level).permute(0, 3, 1, 2), ours)
     told = str(done)
     assert "encoder, timm" in told
     assert "not held" in told
