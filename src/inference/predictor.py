@@ -37,6 +37,9 @@ class Predictor:
         execution: how the model computes; None for the default.
         windows: score inputs in windows, for images whose features do not fit into memory; None: whole.
 
+    Raises:
+        ValueError: ``execution`` or ``windows`` is something else, or asks for a device that is not there.
+
     Example:
         >>> predictor = load_predictor("best.ckpt")  # doctest: +SKIP
         >>> labels = predictor(Image.open("photo.jpg"))  # doctest: +SKIP
@@ -55,6 +58,10 @@ class Predictor:
         if not isinstance(execution, Execution | None):
             raise ValueError(
                 f'execution must be an Execution, got {execution!r}; give Execution(numerics="fast") for example.'
+            )
+        if not isinstance(windows, SlidingWindow | None):
+            raise ValueError(
+                f"windows must be a SlidingWindow, got {windows!r}; give SlidingWindow((512, 512)) for example."
             )
         self.model = (execution or Execution()).prepare(model.eval().to(device))
         self.preprocessing = preprocessing

@@ -74,21 +74,24 @@ class SlidingWindow:
             )
         if not len(images):
             raise ValueError("images must be at least one, got none; leave empty batches out.")
-        height, width = cells((images.shape[2], images.shape[3]), model.stride)
+        scores = [self._image_logits(model, image) for image in images]
+        return scores[0][None] if len(scores) == 1 else torch.stack(scores)
+
+    def _image_logits(self, model: Segmenter, image: Tensor) -> Tensor:
+        """Scores ``(K, h, w)`` of one image."""
+        height, width = cells((image.shape[1], image.shape[2]), model.stride)
+        count = image.new_zeros(height, width, dtype=torch.float32)
         total: Tensor | None = None
-        count = images.new_zeros(height, width, dtype=torch.float32)
-        for index, image in enumerate(images):
-            for windows in self._batches(image, model.stride):
-                scores = model(torch.stack([image[:, rows, columns] for rows, columns in windows])).logits
-                scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-                if total is None:
-                    total = scores.new_zeros(len(images), scores.shape[1], height, width)
-                for (rows, columns), score in zip(windows, scores, strict=True):
-                    top, left = rows.start // model.stride, columns.start // model.stride
-                    place = slice(top, top + score.shape[1]), slice(left, left + score.shape[2])
-                    total[index, :, *place] += score
-                    if index == 0:
-                        count[place] += 1
+        for windows in self._batches(image, model.stride):
+            scores = model(torch.stack([image[:, rows, columns] for rows, columns in windows])).logits
+            if total is None:
+                dtype = torch.promote_types(scores.dtype, torch.float32)
+                total = scores.new_zeros(scores.shape[1], height, width, dtype=dtype)
+            for (rows, columns), score in zip(windows, scores, strict=True):
+                top, left = rows.start // model.stride, columns.start // model.stride
+                place = slice(top, top + score.shape[1]), slice(left, left + score.shape[2])
+                total[:, *place] += score
+                count[place] += 1
         return cast(Tensor, total).div_(count)
 
     def _batches(self, image: Tensor, model_stride: int) -> Iterator[list[tuple[slice, slice]]]:

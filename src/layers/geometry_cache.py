@@ -29,7 +29,7 @@ def cached_geometry(maxsize: int) -> Callable[[Function], Function]:
 
         @functools.wraps(function)
         def wrapper(*args: Any) -> Any:
-            traced = torch.compiler.is_compiling() or type(torch.empty(0)) is not torch.Tensor
+            traced = torch.compiler.is_compiling() or type(torch.empty(0, device="cpu")) is not torch.Tensor
             return function(*args) if traced else kept(*args)
 
         for name in ("cache_info", "cache_clear"):

@@ -178,10 +178,10 @@ class WindowAttention(nn.Module):
             bias = self.position_bias(coords, coords)  # (heads, N, N)
             return [_mask(bias, group.apart, options[1]) for group in order.groups]
 
-        if self.training or torch.is_grad_enabled() or hooked(self.position_bias):
+        bias = self.position_bias
+        if self.training or torch.is_grad_enabled() or any(map(hooked, bias.modules())):
             self._masks.clear()  # an optimizer may be about to change the bias unseen
             return make()
-        bias = self.position_bias
         return self._masks.get([*bias.parameters(), *bias.buffers()], (options, bias.constants), make)
 
     def _attend_whole(

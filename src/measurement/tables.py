@@ -171,7 +171,6 @@ def save(result: Mapping[str, Any], path: Path) -> None:
     Raises:
         ValueError: it cannot be written.
     """
-    check_writable(path)
     try:
         with written_beside(path) as beside:
             beside.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
@@ -182,7 +181,7 @@ def save(result: Mapping[str, Any], path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raises where a file cannot be written, before hours of measuring.
+    """Raises where a file cannot be written, before anything is measured; makes its folder.
 
     Args:
         path: the file.

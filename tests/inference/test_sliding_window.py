@@ -149,3 +149,9 @@ def test_windows_smaller_than_the_models_stride_and_no_images_are_refused():
         SlidingWindow((3, 8)).logits(model, torch.randn(1, 3, 16, 16, dtype=torch.float64))
     with pytest.raises(ValueError, match="images must be at least one, got none"):
         SlidingWindow().logits(model, torch.randn(0, 3, 16, 16, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(("name", "value"), [("execution", "fast"), ("windows", (64, 64))])
+def test_a_predictor_wants_objects(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be an? [A-Za-z]*, got"):
+        Predictor(local_model().float(), Preprocessing(), ClassList.from_names(list("abcde")), **{name: value})

@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 import torch
 
-from src.layers.position_bias import ContinuousBias, TableBias
+from src.layers.position_bias import ContinuousBias, PositionBias, TableBias
 from src.layers.window_attention import WindowAttention
 
 WINDOW, HEADS = (3, 4), 2
@@ -129,3 +129,48 @@ def test_precision_and_regions_are_part_of_what_is_kept():
     expected = masked(x)
     attention.padded_keys = "mask"
     assert torch.equal(attention(x), expected)
+
+
+class OfParts(PositionBias):
+    """A bias that calls a module of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.last = TableBias(WINDOW, HEADS, init_std=1.0), torch.nn.Identity()
+
+    def forward(self, query_coords, key_coords):
+        return self.last(self.table(query_coords, key_coords))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("part", [lambda bias: bias, lambda bias: bias.last])
+def test_hooks_on_the_bias_are_not_passed_over(part):
+    attention, x = build(OfParts()), maps()
+    before = attention(x)
+    part(attention.position_bias).register_forward_hook(lambda _, __, output: output * torch.rand_like(output))
+    results = [attention(x) for _ in range(2)]
+    assert not torch.equal(results[0], before)
+    assert not torch.equal(results[0], results[1])
+
+
+class Adapter(torch.nn.Module):
+    """A projection, and what was learned on top of it."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base, self.learned = base, torch.nn.Linear(6, 18, bias=False)
+
+    def forward(self, x):
+        return self.base(x) + self.learned(x)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_an_adapter_around_the_projection_acts_and_padding_keeps_its_bias(gradients):
+    attention = build()
+    torch.nn.init.normal_(attention.qkv.bias)
+    merged = copy.deepcopy(attention)
+    attention.qkv = Adapter(attention.qkv)
+    with torch.no_grad():
+        merged.qkv.weight += attention.qkv.learned.weight
+    with torch.set_grad_enabled(gradients):
+        assert torch.allclose(attention(maps()), merged(maps()), atol=1e-6)

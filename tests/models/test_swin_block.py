@@ -53,6 +53,14 @@ def test_patches_are_cut_after_padding_with_zeros():
     assert torch.equal(embed(images), embed(padded))
 
 
+def test_a_hook_on_the_embedding_of_patches_is_called():
+    embed, images = PatchEmbed(2, 8, 4), torch.randn(1, 2, 13, 9)
+    expected, seen = embed(images), []
+    embed.proj.register_forward_hook(lambda _, __, output: seen.append(output.shape))
+    assert torch.allclose(embed(images), expected, atol=1e-6)
+    assert seen == [(1, 8, 4, 3)]
+
+
 def test_merging_concatenates_column_by_column():
     merging = PatchMerging(1)
     merging.norm = torch.nn.Identity()

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from src.models.conv_module import ConvModule
+from src.models.fcn_head import FCNHead
 from src.models.features import FeatureSpec
 from src.models.upernet import UPerNetDecoder
 from tests.models.random_weights import randomise
@@ -84,3 +85,12 @@ def test_a_classifier_of_another_kind_is_called():
     expected = decoder(maps())
     decoder.conv_seg = nn.Sequential(decoder.conv_seg, nn.Sigmoid())
     assert torch.allclose(decoder(maps()), expected.sigmoid())
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_hooks_on_the_auxiliary_heads_convolutions_are_called(training):
+    head = randomise(FCNHead(SPECS, 5, channels=8, num_convs=2, dropout=0.0)).double().train(training)
+    expected, seen = copy.deepcopy(head)(maps()), []
+    head.convs[0].register_forward_hook(lambda _, __, output: seen.append(output.shape))
+    assert torch.allclose(head(maps()), expected, rtol=0, atol=1e-11 * expected.abs().max().item())
+    assert seen == [(2, 8, 3, 4)]
