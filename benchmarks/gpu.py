@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 from gpu_attention import attention_errors
-from gpu_models import CLASSES, Side, makers, ours, peer_of
+from gpu_models import CLASSES, Side, makers, ours
+
+from src.measurement.transformers_model import transformers_model
 
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 TOLERANCE = {"float32": 1e-3, "tf32": 3e-2, "bf16": 0.3, "fp16": 0.1}
@@ -79,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if case.model not in models:
             models.clear()
             built = ours(case.model)
-            models[case.model] = (built.to(device), peer_of(built).to(device))
+            models[case.model] = (built.to(device), transformers_model(built).eval().to(device))
         start = time.monotonic()
         with limited(budget.left() + GRACE):
             results.append(say(tried(case, *models[case.model], device, options), case))

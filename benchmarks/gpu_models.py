@@ -7,22 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor, nn
 
 from src.inference.label_map import label_map
 from src.losses import CrossEntropy
+from src.measurement.transformers_model import AUXILIARY_WEIGHT
 from src.models.execution import Execution
 from src.models.fcn_head import FCNHead
 from src.models.segmenter import Segmenter
 from src.models.swin import SWIN_SIZES, SwinSize, SwinTransformer
 from src.models.upernet import UPerNetDecoder
-from src.weights.layouts.transformers import TRANSFORMERS_BACKBONE, TRANSFORMERS_IN_MEMORY
 
 CLASSES = 150
-AUXILIARY_WEIGHT = 0.4
-WITHOUT = "backbone.swin.layernorm."
-"""What transformers' model has and does not use."""
 SIZES = {**SWIN_SIZES, "nano": SwinSize(24, (2, 2, 2, 2), (1, 2, 3, 4))}
 
 
@@ -49,44 +45,6 @@ def ours(name: str) -> Segmenter:
         elif value.ndim > 1:
             value.normal_(std=value[0].numel() ** -0.5)
     return model.eval()
-
-
-def peer_of(model: Segmenter) -> nn.Module:
-    """transformers' model with the same sizes and weights, with its fused attention.
-
-    Raises:
-        ValueError: this release of transformers has other names.
-    """
-    encoder: Any = model.encoder
-    swin = transformers.SwinConfig(
-        embed_dim=model.feature_specs[0].channels,
-        depths=[len(stage.blocks) for stage in encoder.layers],
-        num_heads=[stage.blocks[0].attn.num_heads for stage in encoder.layers],
-        window_size=encoder.layers[0].blocks[0].attn.window[0],
-        drop_path_rate=0.0,
-        attn_implementation="sdpa",
-        out_features=["stage1", "stage2", "stage3", "stage4"],
-    )
-    auxiliary: Any = model.auxiliary
-    decoder: Any = model.decoder
-    config = transformers.UperNetConfig(
-        backbone_config=swin,
-        hidden_size=decoder.bottleneck.conv.out_channels,
-        auxiliary_in_channels=auxiliary.convs[0].conv.in_channels,
-        auxiliary_channels=auxiliary.convs[0].conv.out_channels,
-        auxiliary_loss_weight=AUXILIARY_WEIGHT,
-        loss_ignore_index=255,
-        num_labels=model.num_classes,
-    )
-    peer = transformers.UperNetForSemanticSegmentation(config)
-    for layout in (TRANSFORMERS_IN_MEMORY, TRANSFORMERS_BACKBONE):
-        state, left = layout.to_theirs(model.state_dict(), "segmentor")
-        if left or state.keys() - peer.state_dict().keys():
-            continue
-        missing, _ = peer.load_state_dict(state, strict=False)
-        if all(name.startswith(WITHOUT) or name.endswith("relative_position_index") for name in missing):
-            return peer.eval()
-    raise ValueError(f"transformers {transformers.__version__} has other names of weights; take release 5.24 or newer.")
 
 
 @dataclass(frozen=True)

@@ -175,8 +175,11 @@ def measured(
         rounds["plain decode, as time passes"].append((time.perf_counter() - start) / len(keys))
         rounds["sample"].append(seconds(lambda: [dataset[key] for key in keys]) / len(keys))
         with clocked(STEPS) as spent:
+            start = time.thread_time()
             items = [dataset[key] for key in keys]
+            whole = time.thread_time() - start
         spent["read mask"] -= spent["class indices"]
+        spent["the rest"] = whole - sum(spent.values())
         for step, total in spent.items():
             steps[step].append(total / len(keys))
         batches = [items[start : start + recipe.batch] for start in range(0, len(items), recipe.batch)]

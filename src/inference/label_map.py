@@ -97,6 +97,6 @@ def probabilities(
     for group in image_groups(logits, (height, width), max_bytes):
         for band in bands(logits[group], input_size, size, max_bytes):
             scores = band.mix(channels_last(logits[group, :, band.source]), scratch)
-            chances = torch.softmax(scores, -1, out=scratch.take("chances", tuple(scores.shape), wide))
-            result[group, :, band.rows] = chances.permute(0, 3, 1, 2)
+            softmax = torch.softmax(scores, -1, out=scratch.take("softmax", tuple(scores.shape), wide))
+            result[group, :, band.rows] = softmax.permute(0, 3, 1, 2)
     return result

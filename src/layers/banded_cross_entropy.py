@@ -130,15 +130,15 @@ class _CrossEntropy(torch.autograd.Function):
 def _right(scores: Tensor, classes: Tensor, factors: Tensor | None, scratch: Scratch) -> tuple[Tensor, Tensor]:
     """Softmax ``(P, K)``, which the next band overwrites, and the loss ``(P, 1)`` of the classes."""
     if scores.device.type != "cpu":
-        chances = torch.log_softmax(scores, 1)
-        loss = -chances.gather(1, classes)
-        return chances.exp_(), loss
-    chances = torch.softmax(scores, 1, out=scratch.take("softmax", tuple(scores.shape), scores.dtype))
-    right = chances.gather(1, classes)
+        log_softmax = torch.log_softmax(scores, 1)
+        loss = -log_softmax.gather(1, classes)
+        return log_softmax.exp_(), loss
+    softmax = torch.softmax(scores, 1, out=scratch.take("softmax", tuple(scores.shape), scores.dtype))
+    right = softmax.gather(1, classes)
     counted = right if factors is None else right.where(factors != 0, 1)
     if bool((counted > _TINY).all()):
-        return chances, right.log_().neg_()
-    return chances, scores.logsumexp(1, keepdim=True) - scores.gather(1, classes)
+        return softmax, right.log_().neg_()
+    return softmax, scores.logsumexp(1, keepdim=True) - scores.gather(1, classes)
 
 
 def _plain(

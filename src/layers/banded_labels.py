@@ -54,8 +54,8 @@ def banded_labels(
                 continue
             scores = band.mix(cells, scratch).flatten(0, 2)
             if probabilities is not None:
-                chances = torch.softmax(scores, 1, out=scratch.take("chances", tuple(scores.shape), dtype))
-                probabilities[group, band.rows] = chances.amax(1).view(len(own), band.height, width)
+                softmax = torch.softmax(scores, 1, out=scratch.take("softmax", tuple(scores.shape), dtype))
+                probabilities[group, band.rows] = softmax.amax(1).view(len(own), band.height, width)
             labels[group, band.rows] = _best(scores).view(len(own), band.height, width)
     return labels, probabilities
 

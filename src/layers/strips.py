@@ -13,6 +13,8 @@ from src.layers.conv3x3 import Kernel
 from src.layers.size import Size
 from src.layers.upsampled_taps import Chunk, chunks
 
+_CPU_STRIP, _DEVICE_STRIP = 2**23, 2**28  # bytes of a strip; the second is not measured
+
 
 def strip_rows(size: Size, channels: int, like: Tensor) -> int:
     """The number of rows that a strip should have.
@@ -22,7 +24,7 @@ def strip_rows(size: Size, channels: int, like: Tensor) -> int:
         channels: most channels that the map has on its way.
         like: a tensor of the type and device.
     """
-    budget = 8 * 2**20 if like.device.type == "cpu" else 256 * 2**20  # bytes; the second is not measured
+    budget = _CPU_STRIP if like.device.type == "cpu" else _DEVICE_STRIP
     rows = budget // (size[1] * channels * like.element_size())
     return min(size[0], max(8, rows // 4 * 4))
 

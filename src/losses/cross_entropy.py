@@ -6,11 +6,10 @@ Shapes: B images of H x W pixels, K classes, logits of h x w cells.
 from collections.abc import Sequence
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
 from src.layers.banded_cross_entropy import Targets, banded_cross_entropy
-from src.losses.masks import check_class_weights, check_masks, check_not_negative
+from src.losses.masks import check_masks, weights_for, weights_of_classes
 from src.losses.processes import divided_by_count
 from src.models.settings import RecordsSettings
 
@@ -53,13 +52,11 @@ class CrossEntropy(RecordsSettings, nn.Module):
             )
         if not 0 <= label_smoothing <= 1:
             raise ValueError(f"model.loss.label_smoothing must be between 0 and 1, got {label_smoothing}; 0 is none.")
-        check_not_negative(class_weights)
         self.ignore_index = ignore_index
         self.mean = mean
         self.label_smoothing = label_smoothing
         self.max_bytes = max_bytes
-        weights = None if class_weights is None else torch.tensor(class_weights, dtype=torch.float32)
-        self.register_buffer("class_weights", weights, persistent=False)
+        self.register_buffer("class_weights", weights_of_classes(class_weights), persistent=False)
 
     def forward(self, logits: Tensor, masks: Tensor) -> Tensor:
         """Score the logits.
@@ -78,10 +75,7 @@ class CrossEntropy(RecordsSettings, nn.Module):
                 a GPU), and a run on the CPU shows the value.
         """
         check_masks(logits, masks, self.ignore_index)
-        weights = None
-        if self.class_weights is not None:
-            check_class_weights(self.class_weights, logits.shape[1])
-            weights = self.class_weights.to(logits.device, torch.promote_types(logits.dtype, torch.float32))
+        weights = weights_for(logits, self.class_weights)
         labelled = masks != self.ignore_index
         classes = masks.where(labelled, 0)
         targets = Targets(classes, labelled, weights, self.label_smoothing)

@@ -38,25 +38,8 @@ def check_masks(logits: Tensor, masks: Tensor, ignore_index: int) -> None:
         )
 
 
-def check_class_weights(weights: Tensor | Sequence[float], num_classes: int) -> None:
-    """Raises where there is not one weight for each class.
-
-    Args:
-        weights: weights of the classes.
-        num_classes: number of classes, K.
-
-    Raises:
-        ValueError: their number is another one.
-    """
-    if len(weights) != num_classes:
-        raise ValueError(
-            f"model.loss.class_weights must have one weight for each of {num_classes} classes, "
-            f"got {len(weights)}; give them in the order of the classes."
-        )
-
-
-def check_not_negative(class_weights: Sequence[float] | None) -> None:
-    """Raises where a class weight is negative.
+def weights_of_classes(class_weights: Sequence[float] | None) -> Tensor | None:
+    """Weights of classes in float32, shape ``(K,)``.
 
     Args:
         class_weights: weights of the classes; None for none.
@@ -64,7 +47,30 @@ def check_not_negative(class_weights: Sequence[float] | None) -> None:
     Raises:
         ValueError: one is negative.
     """
-    if class_weights is not None and min(class_weights, default=0) < 0:
+    if class_weights is None:
+        return None
+    if min(class_weights, default=0) < 0:
         raise ValueError(
             f"model.loss.class_weights must not be negative, got {list(class_weights)}; 0 leaves a class out."
         )
+    return torch.tensor(class_weights, dtype=torch.float32)
+
+
+def weights_for(logits: Tensor, class_weights: Tensor | None) -> Tensor | None:
+    """The weights on the device of logits, in the type that they are scored in: float32, or float64 for double.
+
+    Args:
+        logits: scores ``(B, K, h, w)``.
+        class_weights: shape ``(K,)``; None for none.
+
+    Raises:
+        ValueError: there is not one weight for each class.
+    """
+    if class_weights is None:
+        return None
+    if len(class_weights) != logits.shape[1]:
+        raise ValueError(
+            f"model.loss.class_weights must have one weight for each of {logits.shape[1]} classes, "
+            f"got {len(class_weights)}; give them in the order of the classes."
+        )
+    return class_weights.to(logits.device, torch.promote_types(logits.dtype, torch.float32))

@@ -3,11 +3,10 @@
 import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 
 from src.layers.banded_cross_entropy import Targets, banded_cross_entropy, banded_pixel_losses
-from src.losses.masks import check_class_weights, check_masks, check_not_negative
+from src.losses.masks import check_masks, weights_for, weights_of_classes
 from src.losses.processes import divided_by_count
 from src.models.settings import RecordsSettings
 
@@ -58,13 +57,11 @@ class OHEMCrossEntropy(RecordsSettings, nn.Module):
             )
         if min_kept < 0:
             raise ValueError(f"model.loss.min_kept must not be negative, got {min_kept}; 0 keeps hard pixels alone.")
-        check_not_negative(class_weights)
         self.threshold = threshold
         self.min_kept = min_kept
         self.ignore_index = ignore_index
         self.max_bytes = max_bytes
-        weights = None if class_weights is None else torch.tensor(class_weights, dtype=torch.float32)
-        self.register_buffer("class_weights", weights, persistent=False)
+        self.register_buffer("class_weights", weights_of_classes(class_weights), persistent=False)
 
     def forward(self, logits: Tensor, masks: Tensor) -> Tensor:
         """Score the logits.
@@ -81,10 +78,7 @@ class OHEMCrossEntropy(RecordsSettings, nn.Module):
                 ``ignore_index`` does not fit the number of classes.
         """
         check_masks(logits, masks, self.ignore_index)
-        weights = None
-        if self.class_weights is not None:
-            check_class_weights(self.class_weights, logits.shape[1])
-            weights = self.class_weights.to(logits.device, torch.promote_types(logits.dtype, torch.float32))
+        weights = weights_for(logits, self.class_weights)
         labelled = masks != self.ignore_index
         classes = masks.where(labelled, 0)
         kept = self._hard(banded_pixel_losses(logits, classes, self.max_bytes), labelled)

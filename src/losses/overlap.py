@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from src.layers.banded_sum import banded_sums
-from src.losses.masks import check_class_weights, check_masks, check_not_negative
+from src.losses.masks import check_masks, weights_for, weights_of_classes
 from src.losses.processes import joined_sums
 from src.models.settings import RecordsSettings
 
@@ -66,13 +66,11 @@ class TverskyLoss(RecordsSettings, nn.Module):
             raise ValueError(
                 f'model.loss.mean must be "all" or "labelled", got {mean!r}; "labelled" leaves absent classes out.'
             )
-        check_not_negative(class_weights)
         self.alpha, self.beta, self.gamma = alpha, beta, gamma
         self.mean, self.log_loss = mean, log_loss
         self.smooth, self.eps = smooth, eps
         self.ignore_index, self.max_bytes = ignore_index, max_bytes
-        weights = None if class_weights is None else torch.tensor(class_weights, dtype=torch.float32)
-        self.register_buffer("class_weights", weights, persistent=False)
+        self.register_buffer("class_weights", weights_of_classes(class_weights), persistent=False)
 
     def forward(self, logits: Tensor, masks: Tensor) -> Tensor:
         """Score the logits.
@@ -89,15 +87,14 @@ class TverskyLoss(RecordsSettings, nn.Module):
                 ``ignore_index`` does not fit the number of classes.
         """
         check_masks(logits, masks, self.ignore_index)
-        if self.class_weights is not None:
-            check_class_weights(self.class_weights, logits.shape[1])
+        class_weights = weights_for(logits, self.class_weights)
         right, predicted, labelled = joined_sums(self._sums(logits, masks))
         index = (right + self.smooth) / (
             right + self.alpha * (predicted - right) + self.beta * (labelled - right) + self.smooth
         ).clamp_min(self.eps)
         losses = -index.clamp_min(self.eps).log() if self.log_loss else 1 - index
         present = labelled > 0
-        weights = torch.ones_like(losses) if self.class_weights is None else self.class_weights.to(losses)
+        weights = torch.ones_like(losses) if class_weights is None else class_weights
         counted = weights if self.mean == "all" else weights * present
         whole = counted.sum()
         mean = (losses * present * weights).sum() / whole.where(whole > 0, 1)
@@ -112,10 +109,10 @@ class TverskyLoss(RecordsSettings, nn.Module):
 
         def score(scores: Tensor, rows: slice) -> Tensor:
             own = classes[:, rows].reshape(-1, 1)
-            chances = scores.permute(0, 2, 3, 1).flatten(0, 2).softmax(1)
-            chances = chances * counted[:, rows].reshape(-1, 1)
-            right = chances.gather(1, own)[:, 0]
-            return torch.cat([right.new_zeros(num_classes).index_add(0, own[:, 0], right), chances.sum(0)])
+            probabilities = scores.permute(0, 2, 3, 1).flatten(0, 2).softmax(1)
+            probabilities = probabilities * counted[:, rows].reshape(-1, 1)
+            right = probabilities.gather(1, own)[:, 0]
+            return torch.cat([right.new_zeros(num_classes).index_add(0, own[:, 0], right), probabilities.sum(0)])
 
         sums = banded_sums(logits, (masks.shape[-2], masks.shape[-1]), score, self.max_bytes)
         number = sums.new_zeros(num_classes).index_add(0, classes.flatten(), counted.flatten().to(sums.dtype))

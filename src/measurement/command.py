@@ -15,9 +15,9 @@ from src.measurement import limits, tables
 from src.measurement.inputs import draw
 from src.measurement.machine import machine
 from src.measurement.measure import measure
-from src.measurement.options import ROWS, Numerics, Options, add_arguments, num_cores, options_of
+from src.measurement.options import ROWS, Options, add_arguments, num_cores, options_of
 from src.measurement.ours import build_model
-from src.measurement.peers import build, check_installed
+from src.measurement.peers import build
 from src.measurement.profiling import profiled, share_lines
 
 _EXAMPLES = """examples:
@@ -57,7 +57,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if told.json is not None:
         tables.check_writable(told.json)
     options, notes = options_of(told)
-    check_installed(options)
     for note in notes:
         errors.print(f"note: {note}")
     started = {
@@ -148,19 +147,15 @@ def print_result(result: dict[str, Any], console: Console) -> None:
 
 def _checked(options: Options, console: Console, say: Callable[[str], None]) -> tuple[dict[str, Any], int]:
     """Every ratio that is held; the other options count for threads and rounds alone."""
-    check_installed(Options())
     results: dict[str, Any] = {}
     for model, rows in limits.rows_by_model().items():
         asked = Options(model=model, threads=options.threads, rounds=options.rounds, rows=rows)
-        needed = {limit.ours for limit in limits.LIMITS if limit.model == model}
-        only_fast = all(name.endswith("fast") for name in needed)
-        timed = tuple(row for row in rows if not row.endswith("_memory"))
-        memory = tuple(row for row in rows if row not in timed)
-        numerics: Numerics = "fast" if only_fast else "both"
+        needed = {limit.numerics for limit in limits.LIMITS if limit.model == model}
         say(f"{model}:")
-        result = measure(replace(asked, rows=timed, numerics=numerics), say)
-        if memory:
-            memories = measure(replace(asked, rows=memory, layout=result["options"]["layout"]), say)
+        timed = replace(asked, rows=asked.timed_rows, numerics="fast" if needed == {"fast"} else "both")
+        result = measure(timed, say)
+        if asked.memory_rows:
+            memories = measure(replace(asked, rows=asked.memory_rows, layout=result["options"]["layout"]), say)
             result["rows"] |= memories["rows"]
         results[model] = result
         print_result(result, console)

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from src.measurement.options import OURS
+
 TOLERANCES = {"float32": 1e-5, "bfloat16": 0.1, "float16": 0.02}
 """Largest relative difference of two models of one function that is no mistake, by what is computed in."""
 FAST_TOLERANCE = 1e-4
@@ -50,7 +52,7 @@ def tolerance(name: str, precision: str) -> float:
         name: whose outputs, for example ``ours, fast``.
         precision: what is computed in.
     """
-    return max(TOLERANCES[precision], FAST_TOLERANCE if name.endswith("fast") else 0.0)
+    return max(TOLERANCES[precision], FAST_TOLERANCE if name == OURS["fast"] else 0.0)
 
 
 def compared(row: str, results: dict[str, Tensor], ours: list[str], peers: list[str]) -> dict[str, dict[str, Any]]:

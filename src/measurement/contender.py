@@ -20,8 +20,6 @@ from src.measurement.options import Options
 _LR = 6e-5
 _DECAY = 0.01
 
-TRAINING = ("training", "training_memory")
-
 
 class Contender(ABC):
     """A model with the ways in which its users ask for logits, labels and a training step.
@@ -38,11 +36,13 @@ class Contender(ABC):
         rows: the rows that it can do.
         same_function: whether its outputs, from the same weights, are ours.
         takes_layout: whether ``options.layout`` is meant for it.
+        sizes: which sizes of images it takes, in words.
     """
 
     rows: tuple[str, ...] = ("full_logits", "label_map", "training", "evaluation")
     same_function = True
     takes_layout = True
+    sizes = "any"
 
     def __init__(self, options: Options, model: nn.Module, tuned: bool) -> None:
         self.options = options
@@ -55,6 +55,24 @@ class Contender(ABC):
         self.confusion.to(options.device)
         self.preprocessing = preprocessing(options)
 
+    @classmethod
+    def rows_of(cls, tuned: bool) -> tuple[str, ...]:
+        """The rows of its library.
+
+        Args:
+            tuned: as for the class.
+        """
+        return cls.rows
+
+    @classmethod
+    def takes(cls, size: Size) -> bool:
+        """Whether its library takes images of a size.
+
+        Args:
+            size: height and width in pixels.
+        """
+        return True
+
     def prepare(self, row: str) -> None:
         """Puts the model into the state that a row wants, before anything is timed.
 
@@ -64,7 +82,7 @@ class Contender(ABC):
         Args:
             row: what comes.
         """
-        training = row in TRAINING
+        training = row == "training"
         self.model.train(training)
         if training and self.optimizer is None:
             self.optimizer = self.make_optimizer()
@@ -84,7 +102,7 @@ class Contender(ABC):
         Args:
             row: what is over.
         """
-        if row in TRAINING:
+        if row == "training":
             self.optimizer = None
         self.confusion.reset()
 

@@ -32,14 +32,13 @@ class Inputs:
     labels: Tensor
 
 
-def draw(options: Options, size: Size | None = None) -> Inputs:
+def draw(options: Options) -> Inputs:
     """Inputs that are the same whenever the options are.
 
     Args:
         options: sizes, batches, classes and device.
-        size: height and width in pixels; None for that of the options.
     """
-    height, width = size or options.size
+    height, width = options.size
     photograph_size = photograph(options.size)
     generator = torch.Generator().manual_seed(0)
     device = torch.device(options.device)

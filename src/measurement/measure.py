@@ -12,9 +12,9 @@ from src.measurement.contender import Contender
 from src.measurement.counts import counts
 from src.measurement.inputs import draw
 from src.measurement.memory_process import memory_apart
-from src.measurement.options import ROWS, Options, num_cores
+from src.measurement.options import MEMORY_ROWS, ROWS, Options, num_cores
 from src.measurement.ours import build_model
-from src.measurement.peers import build, names
+from src.measurement.peers import build, check_peers, names, our_names, tuned_names
 from src.measurement.rounds import alternate, table_row
 from src.models import Segmenter
 
@@ -31,34 +31,33 @@ def measure(options: Options, say: Say = lambda text: None) -> dict[str, Any]:
         say: told what comes next.
 
     Raises:
-        ValueError: the model cannot be built, or a peer has none like it.
+        ValueError: the model cannot be built, or a peer is not installed or has none like it.
     """
+    check_peers(options)
     torch.set_num_threads(options.threads or num_cores())
     model = build_model(options)
     options = replace(options, num_classes=model.num_classes)
     say("counting")
     told: dict[str, Any] = {"counts": counts(model, options.size), "differences": {}, "rows": {}, "notes": []}
-    memory = [row for row in options.rows if row.endswith("_memory")]
-    timed = [row for row in options.rows if row not in memory]
-    if timed and options.against and options.layout == "auto":
+    if options.timed_rows and options.against and options.layout == "auto":
         options = _with_layout(options, model, say)
     told["options"] = options.to_dict()
-    if timed:
+    if options.timed_rows:
         contenders = {name: build(name, options, model) for name in names(options)}
         told["notes"] += [f"{name}: another function" for name, one in contenders.items() if not one.same_function]
-        for row in timed:
+        for row in options.timed_rows:
             _time(row, contenders, options, told, say)
         contenders.clear()
     del model
     gc.collect()
-    for row in memory:
+    for row in options.memory_rows:
         told["rows"][row] = _memory_row(row, options, say)
     return told
 
 
 def _time(row: str, contenders: dict[str, Contender], options: Options, told: dict[str, Any], say: Say) -> None:
-    able = {name: contender for name, contender in contenders.items() if row in contender.rows}
-    ours = [name for name in able if name.startswith("ours")]
+    able = {name: contenders[name] for name in names(options, row)}
+    ours = our_names(options)
     inputs = draw(options)
     for contender in able.values():
         contender.prepare(row)
@@ -86,47 +85,40 @@ def _worker(contender: Contender, row: str, inputs: Any) -> Callable[[], Any]:
 
 def _memory_row(row: str, options: Options, say: Say) -> dict[str, Any]:
     """Peaks in MiB of ours and of the peers that have the row; a ratio below 1 says that ours takes less."""
-    asked = row.removesuffix("_memory")
-    able = [name for name in names(options) if not name.startswith("torchvision")]
-    if asked == "label_map" and any(side % 32 for side in options.memory_size):
-        able = [name for name in able if not name.startswith("smp")]
+    label_map = MEMORY_ROWS[row] == "label_map"
+    sized = replace(options, size=options.memory_size, batch=1) if label_map else options
     uses = {}
-    for name in able:
+    for name in names(options, row):
         say(f"{ROWS[row]}: {name}")
-        sized = replace(options, size=options.memory_size) if asked == "label_map" else options
         uses[name] = memory_apart(name, row, sized)
         say(f"  {name}: {uses[name].peak / _MIB:.0f} MiB")
     figures = {name: {"median": use.peak / _MIB, "source": use.source} for name, use in uses.items()}
     live = {name: {"median": use.live / _MIB} for name, use in uses.items() if use.live is not None}
-    size = options.memory_size if asked == "label_map" else options.size
-    batch = 1 if asked == "label_map" else options.training_batch
     return {
         "unit": "MiB",
         "ratio": "ours / theirs",
         "figures": figures,
-        "ratios": _over(figures),
-        "live": {"figures": live, "ratios": _over(live)},
-        "size": list(size),
-        "batch": batch,
+        "ratios": _over(figures, our_names(options)),
+        "live": {"figures": live, "ratios": _over(live, our_names(options))},
+        "size": list(sized.size),
+        "batch": sized.inference_batch if label_map else sized.training_batch,
     }
 
 
-def _over(figures: dict[str, Any]) -> dict[str, Any]:
+def _over(figures: dict[str, Any], ours: list[str]) -> dict[str, Any]:
     """The figure of each of ours over each of the others'."""
-    ours = [name for name in figures if name.startswith("ours")]
     others = [name for name in figures if name not in ours]
     ratios: dict[str, Any] = {}
-    for name in ours:
+    for name in (name for name in ours if name in figures):
         pairs = ((other, figures[name]["median"], figures[other]["median"]) for other in others)
         ratios[name] = {other: {"median": mine / max(theirs, 1e-9)} for other, mine, theirs in pairs}
     return ratios
 
 
 def _with_layout(options: Options, model: Segmenter, say: Say) -> Options:
-    """The options with the layout in which the first tuned peer labels images faster."""
-    row = "features" if options.against == ("torchvision",) else "label_map"
+    """The options with the layout in which the first tuned peer that makes label maps is faster, or the encoder."""
     say("which memory layout suits the tuned peers")
-    name = next(f"{peer}, tuned" for peer in options.against if row == "features" or peer != "torchvision")
+    row, name = next((row, name) for row in ("label_map", "features") for name in tuned_names(options, row))
     tried = {layout: replace(options, layout=layout) for layout in ("contiguous", "channels_last")}
     contenders = {layout: build(name, each, model) for layout, each in tried.items()}
     for contender in contenders.values():

@@ -18,7 +18,7 @@ from torch import nn
 
 from src.measurement.inputs import draw
 from src.measurement.memory import TRIMMED, MemoryUse, memory_of
-from src.measurement.options import Options, num_cores
+from src.measurement.options import MEMORY_ROWS, Options, num_cores
 from src.measurement.ours import build_model
 from src.measurement.peers import build
 
@@ -31,7 +31,7 @@ def memory_apart(name: str, row: str, options: Options) -> MemoryUse:
     Args:
         name: who does it.
         row: ``training_memory`` or ``label_map_memory``.
-        options: what is measured.
+        options: what is measured, ``size`` being the size of the row's images.
 
     Raises:
         ValueError: the process failed; the end of what it said is told.
@@ -64,15 +64,13 @@ def measured(name: str, row: str, options: Options) -> MemoryUse:
     Args:
         name: who does it.
         row: ``training_memory`` or ``label_map_memory``.
-        options: what is measured.
+        options: what is measured, ``size`` being the size of the row's images.
     """
     _load_libraries(options.device)
     model = build_model(options)
     contender = build(name, replace(options, num_classes=model.num_classes), model)
     del model
-    work = row.removesuffix("_memory")
-    one = replace(options, batch=1)
-    inputs = draw(one, options.memory_size) if work == "label_map" else draw(options)
+    work, inputs = MEMORY_ROWS[row], draw(options)
     contender.prepare(work)
     return memory_of(lambda: contender.run(work, inputs), options.device)
 

@@ -21,12 +21,17 @@ ROWS = {
     "logits": "logits at stride 4",
     "full_logits": "logits at full size",
     "label_map": "label map",
-    "training": "training step",
     "evaluation": "evaluating one image",
+    "training": "training step",
     "training_memory": "memory of a training step",
     "label_map_memory": "memory of one label map",
 }
-"""What can be measured, and what it is called in a table."""
+"""What can be measured, and what it is called in a table; training comes after all that compares outputs, for after it
+the weights are no longer the same on all sides."""
+MEMORY_ROWS = {"training_memory": "training", "label_map_memory": "label_map"}
+"""Rows of memory, and the row whose work takes it."""
+OURS = {"exact": "ours, exact", "fast": "ours, fast"}
+"""What ours are called, by their numerics."""
 
 MODELS = ("nano", "tiny", "small", "base", "large")
 PEERS = ("transformers", "torchvision", "smp")
@@ -73,6 +78,16 @@ class Options:
     layout: Layout = "auto"
 
     @property
+    def timed_rows(self) -> tuple[str, ...]:
+        """What is measured in seconds, in the order of ``ROWS``."""
+        return tuple(row for row in ROWS if row in self.rows and row not in MEMORY_ROWS)
+
+    @property
+    def memory_rows(self) -> tuple[str, ...]:
+        """What is measured in bytes."""
+        return tuple(row for row in self.rows if row in MEMORY_ROWS)
+
+    @property
     def inference_batch(self) -> int:
         """Images of a batch in inference."""
         return self.batch or 1
@@ -112,7 +127,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--numerics", choices=("exact", "fast", "both"), default="exact", help="which numerics of ours (exact)")
     add("--compile", action="store_true", help="send ours and the tuned peers through torch.compile")
     add("--rounds", type=count, default=5, metavar="N", help="timed rounds (5)")
-    add("--only", type=rows, default=tuple(ROWS), metavar="ROWS", help=f"what to measure, of {','.join(ROWS)}, with "
+    add("--only", type=rows, default=tuple(ROWS), metavar="ROWS", help=f"what to measure, of {', '.join(ROWS)}, with "
         f"commas (all)")  # fmt: skip
     add("--memory-size", type=size, default=(2048, 3072), metavar="HxW", help="height and width of the image whose "
         "label map's memory is measured, in pixels (2048x3072)")  # fmt: skip
@@ -132,13 +147,13 @@ def options_of(told: argparse.Namespace) -> tuple[Options, list[str]]:
             "--batch must be at least 2 to train transformers' UPerNet, which cannot normalise one value, got 1; leave "
             "--batch out, or the training rows with --only."
         )
-    if told.compile and any(row.endswith("_memory") for row in told.only) and told.only != tuple(ROWS):
+    if told.compile and MEMORY_ROWS.keys() & set(told.only) and told.only != tuple(ROWS):
         raise ValueError("--compile must go without rows of memory, whose process would compile; leave them out.")
     cores = num_cores()
     notes = []
     if told.threads and told.threads > cores:
         notes.append(f"{told.threads} threads share {cores} cores, so they wait for one another")
-    kept = tuple(row for row in told.only if not (told.compile and row.endswith("_memory")))
+    kept = tuple(row for row in told.only if not (told.compile and row in MEMORY_ROWS))
     options = Options(
         model=told.model,
         configs=tuple(told.config),
@@ -198,9 +213,13 @@ def peers(text: str) -> tuple[str, ...]:
     """Libraries with commas between them; ``none`` is no library.
 
     Raises:
-        argparse.ArgumentTypeError: there is no such library.
+        argparse.ArgumentTypeError: there is no such library, or ``none`` stands beside one.
     """
-    return () if text == "none" else _named(text, PEERS, "a library")
+    if text.strip() == "none":
+        return ()
+    if "none" in (name.strip() for name in text.split(",")):
+        raise argparse.ArgumentTypeError(f"must be none alone, or libraries without it, got {text[:60]}")
+    return _named(text, PEERS, "a library")
 
 
 def _named(text: str, known: Sequence[str], kind: str) -> tuple[str, ...]:

@@ -1,36 +1,91 @@
 """Who takes part in a measurement, by name."""
 
-import importlib
 import importlib.util
+from dataclasses import dataclass
 
 from src.measurement.contender import Contender
-from src.measurement.options import Options
+from src.measurement.options import MEMORY_ROWS, OURS, Options
 from src.measurement.ours import Ours
+from src.measurement.smp_peer import Smp
+from src.measurement.torchvision_peer import Torchvision
+from src.measurement.transformers_peer import Transformers
 from src.models import Segmenter
 
-_MODULES = {"transformers": "transformers", "torchvision": "torchvision", "smp": "segmentation_models_pytorch"}
-_PACKAGES = {"transformers": "transformers", "torchvision": "torchvision", "smp": "segmentation-models-pytorch"}
 
-OURS = ("ours, exact", "ours, fast")
+@dataclass(frozen=True)
+class Peer:
+    """A library to compare with.
+
+    Args:
+        contender: its model; nothing of the library is loaded before one is built.
+        module: the name that it is imported by.
+        package: the name that it is installed by.
+    """
+
+    contender: type[Transformers] | type[Torchvision] | type[Smp]
+    module: str
+    package: str
 
 
-def names(options: Options) -> list[str]:
-    """Who takes part, ours first; each library twice, as its users run it and tuned."""
-    ours = list(OURS) if options.numerics == "both" else [f"ours, {options.numerics}"]
-    return [*ours, *(f"{peer}{how}" for peer in options.against for how in ("", ", tuned"))]
+_PEERS = {
+    "transformers": Peer(Transformers, "transformers", "transformers"),
+    "torchvision": Peer(Torchvision, "torchvision", "torchvision"),
+    "smp": Peer(Smp, "segmentation_models_pytorch", "segmentation-models-pytorch"),
+}
+_TUNED = ", tuned"
 
 
-def check_installed(options: Options) -> None:
-    """Sees that the libraries to compare with are there.
+def our_names(options: Options) -> list[str]:
+    """Which of ours take part."""
+    return [name for numerics, name in OURS.items() if options.numerics in (numerics, "both")]
+
+
+def names(options: Options, row: str | None = None) -> list[str]:
+    """Who takes part, ours first; each library twice, as its users run it and tuned.
+
+    Args:
+        options: what is measured.
+        row: only who has this row; None for all.
+    """
+    theirs = [(peer, how) for peer in options.against for how in ("", _TUNED)]
+    size = options.memory_size if row == "label_map_memory" else options.size
+    return our_names(options) + [
+        f"{peer}{how}"
+        for peer, how in theirs
+        if row is None or (_has(peer, bool(how), row) and _PEERS[peer].contender.takes(size))
+    ]
+
+
+def tuned_names(options: Options, row: str) -> list[str]:
+    """Who takes part tuned and has a row.
+
+    Args:
+        options: what is measured.
+        row: the row.
+    """
+    return [name for name in names(options, row) if name.endswith(_TUNED)]
+
+
+def check_peers(options: Options) -> None:
+    """Sees that the libraries to compare with are there, and have something of what is measured.
 
     Raises:
-        ValueError: one is not.
+        ValueError: one is not installed, has none of the rows, or does not take images of the size.
     """
-    for peer in options.against:
-        if importlib.util.find_spec(_MODULES[peer]) is None:
+    for name in options.against:
+        peer = _PEERS[name]
+        if importlib.util.find_spec(peer.module) is None:
             raise ValueError(
-                f"--against {peer} needs a package that is not installed: pip install {_PACKAGES[peer]}; or leave "
-                f"{peer} out."
+                f"--against {name} needs a package that is not installed: pip install {peer.package}; or leave {name} "
+                f"out."
+            )
+        if not any(_has(name, True, row) for row in options.rows):
+            has, asked = (", ".join(rows) for rows in (peer.contender.rows_of(True), options.rows))
+            raise ValueError(f"--only must name a row that {name} has, of {has}, got {asked}; leave {name} out.")
+        if not peer.contender.takes(options.size):
+            raise ValueError(
+                f"--size must be {peer.contender.sizes} for {name}, got {options.size[0]}x{options.size[1]}; leave "
+                f"{name} out."
             )
 
 
@@ -45,9 +100,11 @@ def build(name: str, options: Options, model: Segmenter) -> Contender:
     Raises:
         ValueError: the library has no such model, or there are no such numerics.
     """
-    who, _, how = name.partition(", ")
-    if who == "ours":
-        return Ours(options, model, how)
-    module = importlib.import_module(f"src.measurement.{who}_peer")
-    peer: type[Contender] = getattr(module, who.capitalize())
-    return peer(options, model, how == "tuned")
+    for numerics, ours in OURS.items():
+        if name == ours:
+            return Ours(options, model, numerics)
+    return _PEERS[name.removesuffix(_TUNED)].contender(options, model, name.endswith(_TUNED))
+
+
+def _has(peer: str, tuned: bool, row: str) -> bool:
+    return MEMORY_ROWS.get(row, row) in _PEERS[peer].contender.rows_of(tuned)

@@ -1,16 +1,21 @@
 """Where the time goes: by part of the model, and by operator of torch."""
 
+import functools
 import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
+
+from src.layers.conv3x3 import Kernel
+from src.layers.strips import UpsampledStrips
+from src.models.upernet_strips import FinestLevel
 
 _PARTS = {
     r"encoder\.patch_embed": "patch embedding",
@@ -23,10 +28,17 @@ _PARTS = {
     r"decoder\.fpn_convs": "fpn convs",
     r"decoder\.fpn_bottleneck": "fpn bottleneck",
     r"decoder\.conv_seg": "classifier",
-    r"decoder": "decoder, the rest (resizing, what runs in strips)",
+    r"decoder": "decoder, the rest (resizing)",
     r"auxiliary": "auxiliary head",
 }
 REST = "label map, and what is left"
+_FINEST = "finest level, the rest (lateral, classifier)"
+_STRIP_PARTS = (
+    (FinestLevel, "score", _FINEST, None),
+    (Kernel, "strip", "finest level, 3x3 convolutions", _FINEST),
+    (UpsampledStrips, "add_to", "finest level, upsampled maps", _FINEST),
+)
+"""What inference does with the finest level in strips, without its modules: where, its part, and in which part."""
 
 
 @dataclass
@@ -55,6 +67,11 @@ class PartTimes:
         self._count()
         self._open.pop()
 
+    @property
+    def current(self) -> str:
+        """The part that runs."""
+        return self._open[-1]
+
     def _count(self) -> None:
         now = self.clock()
         self.seconds[self._open[-1]] += now - self._since
@@ -75,33 +92,55 @@ def part_of(name: str) -> str | None:
 def watched(model: nn.Module, synchronise: Callable[[], None] | None = None) -> Iterator[PartTimes]:
     """Times the parts of a model while it runs forward.
 
+    Methods are replaced for the time being and no hooks are used, for a model with hooks runs another way.
+
     Args:
         model: a segmenter.
         synchronise: waits for a device.
     """
     times = PartTimes(_waiting(synchronise))
-    handles = []
-    for name, module in model.named_modules():
-        if (part := part_of(name)) is not None:
-            handles.append(module.register_forward_pre_hook(_enter(times, part), prepend=True))
-            handles.append(module.register_forward_hook(lambda *_: times.leave(), always_call=True))
-    for name, module in model.named_modules():
-        above = name.rpartition(".")[0]
-        if part_of(name) is None and part_of(above) is not None and _is_list(model.get_submodule(above)):
-            part = str(part_of(above))  # a list of modules is never called itself
-            handles.append(module.register_forward_pre_hook(_enter(times, part), prepend=True))
-            handles.append(module.register_forward_hook(lambda *_: times.leave(), always_call=True))
-    try:
+    with ExitStack() as replaced:
+        for name, module in model.named_modules():
+            if (part := part_of(name) or _part_of_list(model, name)) is not None:
+                for method in ("forward", "joined"):
+                    if hasattr(module, method):
+                        replaced.enter_context(_timed(module, method, times, part))
+        for owner, method, part, within in _STRIP_PARTS:
+            replaced.enter_context(_timed(owner, method, times, part, within))
         times.enter(REST)
         yield times
         times.leave()
+
+
+def _part_of_list(model: nn.Module, name: str) -> str | None:
+    """The part of the list that a module is in: a list of modules is never called itself."""
+    above = name.rpartition(".")[0]
+    return part_of(above) if isinstance(model.get_submodule(above), nn.ModuleList) else None
+
+
+@contextmanager
+def _timed(owner: Any, method: str, times: PartTimes, part: str, within: str | None = None) -> Iterator[None]:
+    """Lets a method of an object or class count for a part, where ``within`` runs or nothing is asked of that."""
+    own, work = vars(owner).get(method), getattr(owner, method)
+
+    @functools.wraps(work)
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        if within not in (None, times.current):
+            return work(*args, **kwargs)
+        times.enter(part)
+        try:
+            return work(*args, **kwargs)
+        finally:
+            times.leave()
+
+    setattr(owner, method, timed)
+    try:
+        yield
     finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _is_list(module: nn.Module) -> bool:
-    return isinstance(module, nn.ModuleList)
+        if own is None:
+            delattr(owner, method)
+        else:
+            setattr(owner, method, own)
 
 
 def _waiting(synchronise: Callable[[], None] | None) -> Callable[[], float]:
@@ -111,10 +150,6 @@ def _waiting(synchronise: Callable[[], None] | None) -> Callable[[], float]:
         return time.perf_counter()
 
     return clock
-
-
-def _enter(times: PartTimes, part: str) -> Callable[..., None]:
-    return lambda *_: times.enter(part)
 
 
 def profiled(work: Callable[[], Any], model: nn.Module, device: str = "cpu", top: int = 20) -> dict[str, Any]:

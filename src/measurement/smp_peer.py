@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from src.layers.size import Size
 from src.measurement.contender import Contender
 from src.measurement.options import Options
 from src.models import Segmenter, SwinTransformer
@@ -25,17 +26,13 @@ def build_peer(options: Options, model: Segmenter) -> nn.Module:
         model: ours.
 
     Raises:
-        ValueError: smp has no such model, or does not take images of this size.
+        ValueError: smp has no such model.
     """
     import segmentation_models_pytorch as smp
 
     encoder = model.encoder
     if not isinstance(encoder, SwinTransformer):
         raise ValueError(f"--against smp needs a SwinTransformer, got {type(encoder).__name__}; leave smp out.")
-    if any(side % _MULTIPLE for side in options.size):
-        raise ValueError(
-            f"--size must be a multiple of {_MULTIPLE} for smp, got {options.size[0]}x{options.size[1]}; leave smp out."
-        )
     told = encoder.settings["init_args"]
     peer: nn.Module = smp.UPerNet(
         _NAMES.get(options.model, _NAMES["tiny"]),
@@ -61,10 +58,20 @@ class Smp(Contender):
 
     rows = ("full_logits", "label_map", "training")
     same_function = False
+    sizes = f"a multiple of {_MULTIPLE}"
 
     def __init__(self, options: Options, model: Segmenter, tuned: bool) -> None:
         super().__init__(options, build_peer(options, model), tuned)
         self._whole = self.compiled(self.model)
+
+    @classmethod
+    def takes(cls, size: Size) -> bool:
+        """Whether smp takes images of a size.
+
+        Args:
+            size: height and width in pixels.
+        """
+        return not any(side % _MULTIPLE for side in size)
 
     def full_logits(self, images: Tensor) -> Tensor:
         """Scores ``(B, K, H, W)``.

@@ -5,95 +5,14 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from src.layers.size import Size
 from src.measurement.contender import Contender
 from src.measurement.inputs import Inputs
 from src.measurement.options import Options
-from src.models import FCNHead, Segmenter, SwinTransformer, UPerNetDecoder
-from src.weights.layouts import TRANSFORMERS_IN_MEMORY
-
-_UNUSED = "backbone.swin.layernorm."  # parameters that its UPerNet has and does not use
-_AUXILIARY_WEIGHT = 0.4
-
-
-def build_peer(model: Segmenter, attention: str | None = None) -> nn.Module:
-    """A ``UperNetForSemanticSegmentation`` of a model's sizes, with its weights.
-
-    Args:
-        model: a Swin with UPerNet and an auxiliary head.
-        attention: transformers' ``attn_implementation``; None for its default.
-
-    Raises:
-        ValueError: transformers has no such model.
-    """
-    import transformers
-
-    encoder, decoder, head = model.encoder, model.decoder, model.auxiliary
-    if not isinstance(encoder, SwinTransformer) or not isinstance(decoder, UPerNetDecoder):
-        raise ValueError(
-            f"--against transformers needs a SwinTransformer with a UPerNetDecoder, got {type(encoder).__name__} with "
-            f"{type(decoder).__name__}; give --against none."
-        )
-    if not isinstance(head, FCNHead):
-        raise ValueError("--against transformers needs an auxiliary FCNHead, got none; give --against none.")
-    told = encoder.settings["init_args"]
-    windows = {tuple(stage.blocks[0].attn.window) for stage in encoder.layers}  # type: ignore[union-attr, index]
-    if len(windows) > 1 or len(set(next(iter(windows)))) > 1 or told["padded_keys"] != "attend":
-        raise ValueError(
-            f"--against transformers needs square windows, the same in all stages, whose padded keys attend, got "
-            f"{sorted(windows)} and padded_keys {told['padded_keys']}; give --against none."
-        )
-    swin_config: Any = transformers.SwinConfig  # its fields and those of what it derives from
-    upernet_config: Any = transformers.UperNetConfig
-    swin = swin_config(
-        embed_dim=told["embed_dim"],
-        depths=list(told["depths"]),
-        num_heads=list(told["num_heads"]),
-        window_size=next(iter(windows))[0],
-        mlp_ratio=told["mlp_ratio"],
-        qkv_bias=told["qkv_bias"],
-        drop_path_rate=0.0,
-        out_features=[f"stage{index + 1}" for index in range(len(told["depths"]))],
-    )
-    config = upernet_config(
-        backbone_config=swin,
-        hidden_size=decoder.settings["init_args"]["channels"],
-        pool_scales=list(decoder.settings["init_args"]["pool_sizes"]),
-        auxiliary_in_channels=encoder.feature_specs[head.level].channels,
-        auxiliary_channels=head.settings["init_args"]["channels"],
-        auxiliary_num_convs=head.settings["init_args"]["num_convs"],
-        auxiliary_loss_weight=_AUXILIARY_WEIGHT,
-        loss_ignore_index=255,
-        num_labels=model.num_classes,
-    )
-    peer: Any = transformers.UperNetForSemanticSegmentation(config)
-    if attention is not None:
-        peer.backbone.set_attn_implementation(attention)  # the config's word does not reach the backbone
-    fill(peer, model)
-    built: nn.Module = peer
-    return built
-
-
-def fill(peer: nn.Module, model: Segmenter) -> None:
-    """Gives transformers' model our weights.
-
-    Args:
-        peer: transformers' UPerNet-Swin.
-        model: ours, of the same sizes.
-
-    Raises:
-        ValueError: a weight of either side has no place on the other.
-    """
-    state, left = TRANSFORMERS_IN_MEMORY.to_theirs(model.state_dict(), "segmentor")
-    missing, unexpected = peer.load_state_dict(state, strict=False)
-    lacking = [name for name in missing if not name.startswith(_UNUSED) and not name.endswith("num_batches_tracked")]
-    if left or unexpected or lacking:
-        raise ValueError(
-            f"--against transformers needs weights that are the same on both sides, got {left + unexpected + lacking}; "
-            f"give --against none, or another release of transformers."
-        )
+from src.measurement.transformers_model import transformers_model
+from src.models import Segmenter
 
 
 class Transformers(Contender):
@@ -106,12 +25,19 @@ class Transformers(Contender):
     """
 
     def __init__(self, options: Options, model: Segmenter, tuned: bool) -> None:
-        super().__init__(options, build_peer(model, "sdpa" if tuned else None), tuned)
-        if tuned:
-            self.rows = ("features", "logits", *self.rows)
+        super().__init__(options, transformers_model(model), tuned)
         self._stages = self.compiled(self._plain_stages)
         self._scores = self.compiled(self._plain_scores)
         self._whole = self.compiled(self.model)
+
+    @classmethod
+    def rows_of(cls, tuned: bool) -> tuple[str, ...]:
+        """The rows of transformers; its parts are called by who tunes it.
+
+        Args:
+            tuned: as for the class.
+        """
+        return ("features", "logits", *cls.rows) if tuned else cls.rows
 
     def features(self, images: Tensor) -> Tensor:
         """The encoder's coarsest map.

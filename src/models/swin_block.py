@@ -105,7 +105,8 @@ class SwinBlock(nn.Module):
         tokens = x.view(-1, x.shape[-1])
         row_bytes = self.mlp.fc1.out_features * x.element_size()
         piece_bytes = _CPU_PIECE if x.device.type == "cpu" else _DEVICE_PIECE
-        for part in tokens.split(max(piece_bytes // row_bytes, 1)):
+        count = -(-len(tokens) * row_bytes // piece_bytes)
+        for part in tokens.tensor_split(max(count, 1)):  # of about one size, for a small rest would be slow
             part += self._mlp_branch(part)
         return x
 

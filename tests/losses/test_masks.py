@@ -1,16 +1,27 @@
 import pytest
 import torch
 
-from src.losses.masks import check_class_weights, check_masks, check_not_negative
+from src.losses.masks import check_masks, weights_for, weights_of_classes
 
 
 def test_masks_that_fit_pass():
     check_masks(torch.zeros(2, 5, 3, 4), torch.full((2, 9, 9), 255), 255)
     check_masks(torch.zeros(2, 5, 3, 4), torch.full((2, 9, 9), 4), -1)
     check_masks(torch.zeros(0, 5, 3, 4), torch.zeros(0, 9, 9, dtype=torch.int64), 255)
-    check_class_weights([1.0, 2.0], 2)
-    check_not_negative(None)
-    check_not_negative([0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("logits", "scored"),
+    [(torch.float16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)],
+)
+def test_weights_come_in_the_type_that_logits_are_scored_in(logits, scored):
+    weights = weights_of_classes([0.0, 1.5])
+    assert weights.dtype == torch.float32
+    given = weights_for(torch.zeros(1, 2, 3, 4, dtype=logits), weights)
+    assert given.dtype == scored
+    assert given.tolist() == [0.0, 1.5]
+    assert weights_of_classes(None) is None
+    assert weights_for(torch.zeros(1, 2, 3, 4), None) is None
 
 
 def test_masks_that_do_not_fit_are_named():
@@ -25,6 +36,6 @@ def test_masks_that_do_not_fit_are_named():
 
 def test_weights_that_do_not_fit_are_named():
     with pytest.raises(ValueError, match=r"one weight for each of 5 classes, got 2; give them in the order"):
-        check_class_weights([1.0, 2.0], 5)
+        weights_for(torch.zeros(1, 5, 3, 4), torch.ones(2))
     with pytest.raises(ValueError, match=r"class_weights must not be negative, got \[1\.0, -2\.0\]; 0 leaves"):
-        check_not_negative([1.0, -2.0])
+        weights_of_classes([1.0, -2.0])

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import torch
 
 from src.measurement.inputs import draw, photograph, preprocessing
@@ -23,7 +25,7 @@ def test_shapes_and_values_are_those_of_real_inputs():
 
 
 def test_another_size_may_be_asked_for():
-    assert draw(OPTIONS, (64, 40)).images.shape == (1, 3, 64, 40)
+    assert draw(replace(OPTIONS, size=(64, 40))).images.shape == (1, 3, 64, 40)
 
 
 def test_a_photograph_grows_to_the_size_of_the_images():

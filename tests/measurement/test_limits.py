@@ -2,8 +2,8 @@ import pytest
 
 from src.measurement.limits import LIMITS, PEERS, Limit, Verdict, verdicts
 
-FASTER = Limit("tiny", "label_map", "ours, exact", 1.4, 1.8)
-LEANER = Limit("tiny", "training_memory", "ours, exact", 0.6, 0.4, at_least=False)
+FASTER = Limit("tiny", "label_map", "exact", 1.4, 1.8)
+LEANER = Limit("tiny", "training_memory", "exact", 0.6, 0.4, at_least=False)
 
 
 @pytest.mark.parametrize(

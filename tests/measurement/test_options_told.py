@@ -65,6 +65,7 @@ def test_a_size_is_two_numbers(size, capsys):
             "must be a library of transformers, torchvision, smp, got transformer; the near",
         ),
         (("--against", "mmseg"), "got mmseg; there are transformers, torchvision, smp"),
+        (("--against", "none, smp"), "must be none alone, or libraries without it, got none, smp"),
         (("--only", "label_maps"), "got label_maps; the nearest is `label_map`"),
         (("--threads", "0"), "must be a whole number from 1 to 999999, got 0"),
         (("--rounds", "many"), "must be a whole number from 1 to 999999, got many"),

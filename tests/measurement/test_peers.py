@@ -4,8 +4,9 @@ import importlib.util
 import pytest
 
 from src.measurement import peers
-from src.measurement.options import Options
-from src.measurement.peers import build, check_installed
+from src.measurement.measure import measure
+from src.measurement.options import ROWS, Options
+from src.measurement.peers import build, check_peers, names
 from src.models import FCNHead, Segmenter, SwinTransformer, UPerNetDecoder
 
 SMALL = {"embed_dim": 12, "depths": (1, 1), "num_heads": (1, 2)}
@@ -25,8 +26,41 @@ def segmenter(auxiliary=HEAD, **swin):
 def test_a_library_that_is_not_there_is_said_with_its_command(peer, package, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=f"--against {peer} .* not installed: pip install {package};"):
-        check_installed(Options(against=(peer,)))
-    check_installed(Options(against=()))
+        check_peers(Options(against=(peer,)))
+    check_peers(Options(against=()))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            Options(against=("torchvision",), rows=("label_map", "label_map_memory")),
+            "--only must name a row that torchvision has, of features, got label_map, label_map_memory; leave",
+        ),
+        (
+            Options(against=("transformers", "smp"), rows=("features",)),
+            "a row that smp has, of full_logits, label_map, training, got features; leave smp",
+        ),
+        (Options(against=("smp",), size=(33, 64)), "--size must be a multiple of 32 for smp, got 33x64; leave smp out"),
+    ],
+)
+def test_a_library_that_has_nothing_of_what_is_measured_is_refused(options, said):
+    pytest.importorskip("segmentation_models_pytorch")
+    with pytest.raises(ValueError, match=said):
+        check_peers(options)
+    with pytest.raises(ValueError, match=said):
+        measure(options)
+
+
+def test_who_has_a_row():
+    options = Options(against=("transformers", "torchvision", "smp"), memory_size=(100, 100))
+    theirs = {row: [name for name in names(options, row) if not name.startswith("ours")] for row in ROWS}
+    both = ["transformers", "transformers, tuned"]
+    assert theirs["features"] == ["transformers, tuned", "torchvision", "torchvision, tuned"]
+    assert theirs["logits"] == ["transformers, tuned"]
+    assert theirs["evaluation"] == both
+    assert theirs["label_map"] == theirs["training_memory"] == [*both, "smp", "smp, tuned"]
+    assert theirs["label_map_memory"] == both  # smp does not take 100 x 100
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 import pytest
 import torch
+from torch.profiler import ProfilerActivity, profile
 
+from src.layers.conv3x3 import Kernel
+from src.layers.strips import UpsampledStrips
 from src.measurement.inputs import draw
 from src.measurement.options import Options
 from src.measurement.ours import build_model
 from src.measurement.peers import build
 from src.measurement.profiling import REST, PartTimes, part_of, profiled, share_lines, watched
+from src.models.upernet_strips import FinestLevel
 
 OPTIONS = Options(model="nano", size=(32, 48), num_classes=3)
 
@@ -36,11 +40,32 @@ def test_modules_are_parts_by_their_names(name, part):
     assert part_of(name) == part
 
 
-def test_hooks_are_taken_away_again():
+def test_methods_are_put_back():
     model = build_model(OPTIONS)
-    with watched(model):
-        pass
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    score, strip, add_to = FinestLevel.score, Kernel.strip, UpsampledStrips.add_to
+    with watched(model), pytest.raises(ZeroDivisionError), watched(model):
+        raise ZeroDivisionError
+    assert not any({"forward", "joined"} & vars(module).keys() for module in model.modules())
+    assert (FinestLevel.score, Kernel.strip, UpsampledStrips.add_to) == (score, strip, add_to)
+
+
+def test_a_watched_model_runs_as_it_would_unwatched():
+    model, images = build_model(OPTIONS).eval(), draw(OPTIONS).images
+    with torch.no_grad():
+        model(images)  # what is made once is made
+        with profile(activities=[ProfilerActivity.CPU]) as alone:
+            expected = model(images).logits
+        with watched(model) as times, profile(activities=[ProfilerActivity.CPU]) as beside:
+            given = model(images).logits
+    assert torch.equal(given, expected)
+    calls = [{event.key: event.count for event in told.key_averages()} for told in (alone, beside)]
+    assert calls[0] == calls[1]
+    assert {part for part in times.seconds if part.startswith("finest level")} == {
+        "finest level, the rest (lateral, classifier)",
+        "finest level, 3x3 convolutions",
+        "finest level, upsampled maps",
+    }
+    assert not any(part.startswith("classifier") for part in times.seconds)
 
 
 def test_the_time_of_a_label_map_has_parts_and_operators():
