@@ -98,12 +98,15 @@ def build(name: str, options: Options, model: Segmenter) -> Contender:
         model: ours, whose weights are taken where the other has the same function.
 
     Raises:
-        ValueError: the library has no such model, or there are no such numerics.
+        ValueError: the library has no such model, or nobody has that name.
     """
     for numerics, ours in OURS.items():
         if name == ours:
             return Ours(options, model, numerics)
-    return _PEERS[name.removesuffix(_TUNED)].contender(options, model, name.endswith(_TUNED))
+    peer = name.removesuffix(_TUNED)
+    if peer not in _PEERS:
+        raise ValueError(f"name must be one of {', '.join(names(options))}, got {name}; see names.")
+    return _PEERS[peer].contender(options, model, name.endswith(_TUNED))
 
 
 def _has(peer: str, tuned: bool, row: str) -> bool:

@@ -33,9 +33,10 @@ _PARTS = {
 }
 REST = "label map, and what is left"
 _FINEST = "finest level, the rest (lateral, classifier)"
-_STRIP_PARTS = (
+STRIP_PARTS = (
     (FinestLevel, "score", _FINEST, None),
     (Kernel, "strip", "finest level, 3x3 convolutions", _FINEST),
+    (UpsampledStrips, "__init__", "finest level, upsampled maps", _FINEST),
     (UpsampledStrips, "add_to", "finest level, upsampled maps", _FINEST),
 )
 """What inference does with the finest level in strips, without its modules: where, its part, and in which part."""
@@ -105,9 +106,10 @@ def watched(model: nn.Module, synchronise: Callable[[], None] | None = None) -> 
                 for method in ("forward", "joined"):
                     if hasattr(module, method):
                         replaced.enter_context(_timed(module, method, times, part))
-        for owner, method, part, within in _STRIP_PARTS:
+        for owner, method, part, within in STRIP_PARTS:
             replaced.enter_context(_timed(owner, method, times, part, within))
-        times.enter(REST)
+        times.enter(REST)  # what was replaced so far took time that does not count
+        times.seconds.clear()
         yield times
         times.leave()
 

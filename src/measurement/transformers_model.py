@@ -30,17 +30,26 @@ def transformers_model(model: Segmenter) -> nn.Module:
     if not isinstance(encoder, SwinTransformer) or not isinstance(decoder, UPerNetDecoder):
         raise ValueError(
             f"transformers' UPerNet needs a SwinTransformer with a UPerNetDecoder, got {type(encoder).__name__} with "
-            f"{type(decoder).__name__}; leave transformers out."
+            f"{type(decoder).__name__}; leave transformers out (--against none)."
         )
     if not isinstance(head, FCNHead):
-        raise ValueError("transformers' UPerNet needs an auxiliary FCNHead, got none; leave transformers out.")
+        raise ValueError(
+            "transformers' UPerNet needs an auxiliary FCNHead, got none; leave transformers out (--against none)."
+        )
     told = encoder.settings["init_args"]
+    fixed = {"patch_size": 4, "in_channels": 3, "shift_covered": True, "absolute_pos_embed": None}
+    for name, value in fixed.items():
+        if told.get(name, value) != value:
+            raise ValueError(
+                f"transformers' Swin must have {name} {value}, got {told[name]}; leave transformers out (--against "
+                f"none)."
+            )
     stages: Any = encoder.layers
     windows = {tuple(stage.blocks[0].attn.window) for stage in stages}
     if len(windows) > 1 or len(set(next(iter(windows)))) > 1 or told["padded_keys"] != "attend":
         raise ValueError(
             f"transformers' Swin needs square windows, the same in all stages, whose padded keys attend, got "
-            f"{sorted(windows)} and padded_keys {told['padded_keys']}; leave transformers out."
+            f"{sorted(windows)} and padded_keys {told['padded_keys']}; leave transformers out (--against none)."
         )
     swin_config: Any = transformers.SwinConfig  # its fields and those of what it derives from
     upernet_config: Any = transformers.UperNetConfig
@@ -72,14 +81,18 @@ def transformers_model(model: Segmenter) -> nn.Module:
 
 def _fill(made: nn.Module, model: Segmenter, release: str) -> None:
     """Gives transformers' model our weights, by the names of its releases."""
+    apart: list[list[str]] = []
     for layout in (TRANSFORMERS_IN_MEMORY, TRANSFORMERS_BACKBONE):
         state, left = layout.to_theirs(model.state_dict(), "segmentor")
-        missing = made.state_dict().keys() - state.keys()
+        missing, more = made.state_dict().keys() - state.keys(), state.keys() - made.state_dict().keys()
         lacking = [name for name in missing if not name.startswith(_UNUSED) and not name.endswith(_BUFFERS)]
-        if not (left or lacking or state.keys() - made.state_dict().keys()):
+        apart.append([*left, *sorted(lacking), *sorted(more)])
+        if not apart[-1]:
             made.load_state_dict(state, strict=False)
             return
+    fewest = min(apart, key=len)
     raise ValueError(
-        f"transformers' UPerNet must have weights by the names of release 5.24, got transformers {release} with "
-        f"others; take that release or a newer one."
+        f"transformers' UPerNet must have the weights of this model by the names of release 5.24, got release "
+        f"{release} and {len(fewest)} names of one side alone, such as {', '.join(fewest[:3])}; leave transformers out "
+        f"(--against none), or take another release of it."
     )

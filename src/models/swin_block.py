@@ -106,7 +106,9 @@ class SwinBlock(nn.Module):
         row_bytes = self.mlp.fc1.out_features * x.element_size()
         piece_bytes = _CPU_PIECE if x.device.type == "cpu" else _DEVICE_PIECE
         count = -(-len(tokens) * row_bytes // piece_bytes)
-        for part in tokens.tensor_split(max(count, 1)):  # of about one size, for a small rest would be slow
+        for part in tokens.tensor_split(
+            max(1, min(count, len(tokens)))
+        ):  # of about one size, for a small rest would be slow
             part += self._mlp_branch(part)
         return x
 

@@ -5,7 +5,7 @@ import pytest
 
 from src.measurement.limits import PEERS
 from src.measurement.measure import _with_layout, measure
-from src.measurement.options import Options
+from src.measurement.options import ROWS, Options
 from src.measurement.ours import build_model
 from src.measurement.rounds import Rounds
 
@@ -16,6 +16,11 @@ OPTIONS = Options(
 )
 
 
+def test_training_comes_after_all_that_compares_outputs():
+    rows = replace(OPTIONS, rows=tuple(reversed(ROWS))).timed_rows
+    assert rows == ("features", "logits", "full_logits", "label_map", "evaluation", "training")
+
+
 @pytest.fixture(scope="module")
 def result():
     said = []
@@ -24,7 +29,7 @@ def result():
 
 def test_a_result_has_counts_differences_and_rows_in_plain_types(result):
     assert set(result) == {"counts", "differences", "rows", "notes", "options", "said"}
-    assert set(result["rows"]) == set(OPTIONS.rows)
+    assert list(result["rows"]) == list(OPTIONS.rows)
     for row in result["rows"].values():
         assert set(row) == {"unit", "ratio", "figures", "ratios", "order", "size", "batch"}
         assert set(row["figures"]) == {"ours, exact", *PEERS}

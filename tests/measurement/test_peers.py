@@ -14,8 +14,11 @@ OPTIONS = Options(model="nano", size=(32, 48), num_classes=3)
 HEAD = functools.partial(FCNHead, level=1, channels=8)
 
 
-def segmenter(auxiliary=HEAD, **swin):
-    decoder = functools.partial(UPerNetDecoder, channels=8)
+DECODER = functools.partial(UPerNetDecoder, channels=8)
+NORMED = functools.partial(UPerNetDecoder, channels=8, norm="group")
+
+
+def segmenter(auxiliary=HEAD, decoder=DECODER, **swin):
     return Segmenter(SwinTransformer(**SMALL | swin), decoder, auxiliary, num_classes=3)
 
 
@@ -52,6 +55,11 @@ def test_a_library_that_has_nothing_of_what_is_measured_is_refused(options, said
         measure(options)
 
 
+def test_a_name_that_nobody_has_is_refused():
+    with pytest.raises(ValueError, match=r"name must be one of ours, exact, transformers, .* got ours, quick"):
+        build("ours, quick", OPTIONS, segmenter())
+
+
 def test_who_has_a_row():
     options = Options(against=("transformers", "torchvision", "smp"), memory_size=(100, 100))
     theirs = {row: [name for name in names(options, row) if not name.startswith("ours")] for row in ROWS}
@@ -69,6 +77,11 @@ def test_who_has_a_row():
         (lambda: segmenter(auxiliary=None), "needs an auxiliary FCNHead, got none"),
         (lambda: segmenter(window_size=(7, 5)), r"needs square windows, .* got \[\(7, 5\)\]"),
         (lambda: segmenter(padded_keys="mask"), "padded_keys mask"),
+        (lambda: segmenter(patch_size=2), "must have patch_size 4, got 2"),
+        (lambda: segmenter(in_channels=1), "must have in_channels 3, got 1"),
+        (lambda: segmenter(shift_covered=False), "must have shift_covered True, got False"),
+        (lambda: segmenter(absolute_pos_embed=(8, 12)), r"must have absolute_pos_embed None, got \("),
+        (lambda: segmenter(decoder=NORMED), "names of one side alone, such as .*decode_head"),
     ],
 )
 def test_a_model_that_transformers_does_not_have_is_refused(model, said):

@@ -2,14 +2,11 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from src.layers.conv3x3 import Kernel
-from src.layers.strips import UpsampledStrips
 from src.measurement.inputs import draw
 from src.measurement.options import Options
 from src.measurement.ours import build_model
 from src.measurement.peers import build
-from src.measurement.profiling import REST, PartTimes, part_of, profiled, share_lines, watched
-from src.models.upernet_strips import FinestLevel
+from src.measurement.profiling import REST, STRIP_PARTS, PartTimes, part_of, profiled, share_lines, watched
 
 OPTIONS = Options(model="nano", size=(32, 48), num_classes=3)
 
@@ -42,11 +39,11 @@ def test_modules_are_parts_by_their_names(name, part):
 
 def test_methods_are_put_back():
     model = build_model(OPTIONS)
-    score, strip, add_to = FinestLevel.score, Kernel.strip, UpsampledStrips.add_to
+    before = [getattr(owner, method) for owner, method, *_ in STRIP_PARTS]
     with watched(model), pytest.raises(ZeroDivisionError), watched(model):
         raise ZeroDivisionError
     assert not any({"forward", "joined"} & vars(module).keys() for module in model.modules())
-    assert (FinestLevel.score, Kernel.strip, UpsampledStrips.add_to) == (score, strip, add_to)
+    assert [getattr(owner, method) for owner, method, *_ in STRIP_PARTS] == before
 
 
 def test_a_watched_model_runs_as_it_would_unwatched():

@@ -116,4 +116,5 @@ def test_without_gradients_the_mlp_goes_in_pieces_and_leaves_its_input_alone(mon
     assert torch.allclose(block(x), expected, atol=1e-6)
     assert torch.equal(x, given)
     assert max(sizes) == min(rows, 70)
+    assert max(sizes) - min(sizes) <= 1
     assert sum(sizes) == 70
