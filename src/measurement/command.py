@@ -54,6 +54,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         raise ValueError(
             f"--profile must go with --only label_map or --only training, got {','.join(told.only)}; give one of these."
         )
+    if told.profile and told.compile:
+        raise ValueError(
+            "--profile must go without --compile, which hides the parts of a model; leave one of them out."
+        )
     if told.json is not None:
         tables.check_writable(told.json)
     options, notes = options_of(told)

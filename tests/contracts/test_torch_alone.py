@@ -74,6 +74,20 @@ def test_a_room_is_imported(room: str):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_model_of_transformers_that_a_gpu_is_measured_on_is_built():
+    pytest.importorskip("transformers")
+    done = run(
+        """
+from src.measurement.transformers_model import transformers_model
+from src.models import swin_upernet
+model = swin_upernet("tiny", 5, embed_dim=8, depths=(1, 1, 1, 1), num_heads=(1, 1, 2, 2))
+print(type(transformers_model(model)).__name__)
+"""
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "UperNetForSemanticSegmentation"
+
+
 def test_a_model_is_trained_saved_loaded_and_asked(tmp_path: Path):
     done = run(
         """

@@ -99,6 +99,7 @@ def test_a_check_fails_where_labels_differ(planted, capsys):
         (["--check", "--size", "64x64", "--precision", "bfloat16"], "--check must stand without --size, --precision"),
         (["--check", "--profile"], "--check must stand without --profile"),
         (["--profile", "--only", "logits"], "--profile must go with --only label_map or --only training, got logits"),
+        (["--profile", "--only", "label_map", "--compile"], "--profile must go without --compile"),
         (["--json", "/"], "--json must be a file that can be written, got /"),
         (["--json", "/proc/nowhere/x.json"], "--json must be a file that can be written, got /proc/nowhere/x.json"),
     ],
